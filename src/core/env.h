@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a reactor gets from outside: time and I/O, by vtable. The daemon passes env_linux (CLOCK_MONOTONIC and one
+ * io_uring per reactor, core/uring.c); the simulator and the tests pass their own, so that the same code runs under
+ * a virtual clock and a fake disk, reproducible from a seed.
+ *
+ * An io_req belongs to the env from io_submit() until its end() has run, on the reactor that submitted it, exactly
+ * once. end() is never called from inside io_submit().
+ */
+#ifndef CORE_ENV_H
+#define CORE_ENV_H
+
+#include <stdint.h>
+#include <sys/uio.h>
+
+enum io_op {
+	IO_POLL,  /* wait once until fd is ready for poll_mask (POLLIN ...); res = revents */
+	IO_READ,  /* preadv */
+	IO_WRITE, /* pwritev */
+	IO_FSYNC,
+	IO_CANCEL, /* of `target`, whose own end() runs with -ECANCELED or its result */
+};
+
+struct io_req {
+	enum io_op op;
+	int fd;
+	uint32_t poll_mask;
+	uint32_t nr_iov;
+	const struct iovec *iov;
+	uint64_t off; /* bytes */
+	struct io_req *target;
+	void (*end)(struct io_req *io, int res); /* res >= 0: bytes or revents; < 0: -errno */
+	struct io_req *next; /* the env's */
+};
+
+struct env;
+
+struct env_ops {
+	uint64_t (*now_ns)(struct env *env);
+	void (*io_submit)(struct env *env, struct io_req *io);
+	/* Runs end() of up to `max` finished requests; returns how many. Never blocks. */
+	int (*io_reap)(struct env *env, int max);
+	/* Blocks until something finished, wake() was called or until_ns (mono, UINT64_MAX = for ever) has passed. */
+	void (*wait)(struct env *env, uint64_t until_ns);
+	/* From any thread or signal-free context: ends a wait() that is under way or comes next. */
+	void (*wake)(struct env *env);
+	void (*destroy)(struct env *env);
+};
+
+struct env {
+	const struct env_ops *ops;
+};
+
+/* Real clock, one io_uring of `depth` entries and an eventfd. -errno on failure, *env untouched. */
+int env_linux_create(unsigned depth, struct env **env);
+
+#endif
