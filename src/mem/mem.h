@@ -44,6 +44,7 @@ struct mem_region {
 	uint8_t *base; /* host: our mapping */
 	uint64_t len;
 	int fd; /* -1 when there is none; owned */
+	uint32_t id; /* the registrar's number: of an arena segment, its index in the subsystem */
 	_Atomic uint32_t refs;
 	void (*destroy)(struct mem_region *reg);
 };
