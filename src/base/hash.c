@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Picks the XXH3 code for this processor before main() and forwards to it; hash.h has the promises. The
+ * choice is written once, by a constructor, and only read afterwards, so no thread needs to synchronise.
+ */
+#include "base/hash.h"
+
+#include <isa-l/crc.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/hash_int.h"
+#include "base/must.h"
+
+/* Valid without the constructor, for constructors of others that run earlier. */
+static struct hash_isa hash_best = {"base", NULL, hash_base_xxh3, hash_base_copy_xxh3};
+
+__attribute__((constructor)) static void hash_pick(void)
+{
+	__builtin_cpu_init();
+	for (unsigned i = 0; i < hash_isa_nr; i++) {
+		if (hash_isa_list[i]->is_supported()) {
+			hash_best = *hash_isa_list[i];
+			return;
+		}
+	}
+}
+
+const char *hash_isa_name(void)
+{
+	return hash_best.name;
+}
+
+uint64_t hash_xxh3(const void *p, size_t n, uint64_t seed)
+{
+	return hash_best.xxh3(p, n, seed);
+}
+
+uint64_t hash_copy_xxh3(void *dst, const void *src, size_t n, uint64_t seed)
+{
+	return hash_best.copy_xxh3(dst, src, n, seed);
+}
+
+uint64_t hash_key(const uint8_t key[16], uint8_t len)
+{
+	uint8_t img[17] = {len};
+
+	must(len >= 1 && len <= 16);
+	memcpy(img + 1, key, len);
+	return hash_base_xxh3(img, sizeof(img), 0);
+}
+
+uint32_t hash_crc32c(const void *p, size_t n, uint32_t seed)
+{
+	unsigned char *at = (unsigned char *)(uintptr_t)p;
+	size_t len;
+
+	/* ISA-L takes the raw register, hence the two inversions, and an int for the length. */
+	seed = ~seed;
+	for (; n; n -= len, at += len) {
+		len = n < INT_MAX ? n : INT_MAX;
+		seed = crc32_iscsi(at, (int)len, seed);
+	}
+	return ~seed;
+}
