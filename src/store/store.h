@@ -59,6 +59,12 @@ struct store_key {
 	uint8_t len; /* 1..16 */
 };
 
+/* Which shard: monotone in the hash, so that list order is shard order. */
+static inline unsigned store_shard_of(uint64_t hash, unsigned nr_shards)
+{
+	return (unsigned)(((hash >> 32) * nr_shards) >> 32);
+}
+
 static inline bool store_key_equal(const struct store_key *a, const struct store_key *b)
 {
 	return a->w[0] == b->w[0] && a->w[1] == b->w[1] && a->len == b->len;
@@ -78,11 +84,11 @@ struct store_meta {
 
 enum store_op {
 	STORE_BUF,   /* key, len (bytes), flags -> view, unpublished and writable, seals zero */
-	STORE_PUT,   /* key, view, meta, flags -> ver; consumes the view */
+	STORE_PUT,   /* key, view, meta, flags -> ver; consumes the view: st == NULL afterwards */
 	STORE_GET,   /* key, off, len, ver (wanted, 0 = any) -> view, ver; off past the end is fine: nothing in the view */
 	STORE_FILL,  /* key, view, meta, ver: put of an older tier's value, only if nothing newer is known; between tiers */
 	STORE_INVAL, /* key, ver: versions < ver are dead in this tier and below, durably; between tiers */
-	STORE_DEL,   /* key -> -ENOENT when absent */
+	STORE_DEL,   /* key -> -ENOENT when absent; below the top also ver: versions < ver are dead (0: the tier's own) */
 	STORE_EXIST, /* key -> 0 or -ENOENT; view.value_len and ver are set, nothing is pinned */
 	STORE_MATCH, /* match: an array of keys */
 	STORE_LIST,  /* list */
@@ -111,7 +117,10 @@ struct store_view {
 	uint32_t value_len;
 	uint8_t tier;    /* index in the stack; 0 = top */
 	bool is_bad;     /* set before release when its bytes did not fit their seals: the entry is dropped, an alert raised */
-	struct mbox_msg msg; /* the door's */
+	/* The door's, while it is being released. */
+	struct mbox_msg msg;
+	struct reactor *home;
+	void (*done)(struct store_view *v);
 };
 
 #define STORE_ABSENT 0
@@ -122,9 +131,13 @@ struct store_match {
 	const struct store_key *keys;
 	uint8_t *found; /* one per key: STORE_ABSENT, _LOWER, _MEMORY */
 	uint32_t nr;
+	/* The door's. */
+	uint16_t nr_shards;
+	uint64_t todo; /* shards still to visit */
 };
 
-/* Keys in order of (hash, key), each once. A page starts behind `after` when has_after, at `from_hash` otherwise. */
+/* Keys in order of (hash, key), each once. A page starts behind `after` when has_after, at hash `after.hash` (0: at the
+ * first key) otherwise. A tier fills keys[0..max) from its own shard; max may be 0: only `more` is wanted. */
 struct store_list {
 	struct store_key after;
 	bool has_after;
@@ -133,6 +146,7 @@ struct store_list {
 	uint32_t max;
 	uint32_t nr; /* out */
 	struct store_key *keys; /* out, room for max */
+	uint32_t nr_before; /* the door's: keys that earlier shards gave */
 };
 
 struct store_io;
@@ -140,32 +154,40 @@ typedef void store_end_fn(struct store_io *io, int res);
 
 struct store_frame {
 	store_end_fn *up;
+	struct store *at; /* whose frame it is */
+	uint8_t op;       /* of the io while it was here: store_down_as() */
 	uint64_t scratch[STORE_FRAME_WORDS]; /* the store's own, across a store_down(); static_assert that it fits */
 };
 
+/* What a look-up touches comes first. */
 struct store_io {
 	/* Set by the submitter; constant until end(). */
 	uint8_t op; /* enum store_op */
 	uint8_t flags;
+	/* The door's. */
+	uint8_t depth;
+	bool is_inner; /* a tier's own: not counted, its result not translated */
+	uint16_t shard;
+	/* The submitter's. */
 	struct store_key key;
-	uint64_t off;
-	uint64_t len;
-	uint64_t ver; /* in: wanted / if_ver; out: the value's version */
-	const struct store_meta *meta; /* NULL = none */
-	union {
-		struct store_match match;
-		struct store_list list;
-	};
 	store_end_fn *end;
-	/* In and out, see the verbs. */
-	struct store_view view;
 	/* The door's. */
 	struct store_set *set;
 	struct reactor *home;
 	struct store *at;
+	/* The submitter's. */
+	uint64_t ver; /* in: wanted / if_ver; out: the value's version */
+	uint64_t off;
+	uint64_t len;
+	const struct store_meta *meta; /* NULL = none */
+	/* In and out, see the verbs. */
+	struct store_view view;
+	union {
+		struct store_match match;
+		struct store_list list;
+	};
+	/* The door's. */
 	int res;
-	uint16_t shard;
-	uint8_t depth;
 	struct mbox_msg msg;
 	struct list gate; /* store_gate.c: waiting for, or holding, its key */
 	struct store_frame frame[STORE_DEPTH_MAX];
@@ -185,9 +207,9 @@ unsigned store_runs(const struct store_view *v, uint64_t off, struct mem_run *ru
 uint64_t *store_seals(const struct store_view *v);
 /* Never NULL: all zero when the value carries none. Valid until release. */
 const struct store_meta *store_meta(const struct store_view *v);
-/* Unpins (or frees an unpublished buffer); by message when home isn't the owner. The struct must live until the owner has
- * taken the message only if it is the owner's: the door copies what it needs (msg lives in the view of the io or lease,
- * so `done`, which may be NULL, tells when *v may be reused). At once when home owns the shard. */
+/* Unpins (or frees an unpublished buffer), at once when home owns the shard, by message otherwise: *v must stay where it
+ * is until done(v) has run on home (possibly inside). done may be NULL when home owns the shard or *v lives as long as
+ * the set. v->st is NULL afterwards; an empty view is fine. */
 void store_release(struct store_view *v, struct reactor *home, void (*done)(struct store_view *v));
 
 /* A mem_iter over the bytes of a view, from chunk-aligned `off` on. */
@@ -202,9 +224,16 @@ void store_view_iter_init(struct store_view_iter *vi, const struct store_view *v
 /*
  * Reading a value in pieces of at most STORE_PIECE_BYTES, in order, one piece at a time with the next ones under way:
  * piece() gets a view range that the reader copies and checks, then calls store_read_next(). Version pinned by the first.
- * end(): 0, or as store results; -ESTALE when the value changed half way (start again, or call it a miss).
+ * end(): 0, or as store results, or the reader's own err; -ESTALE when the value changed half way (start again, or call it a miss).
  */
 #define STORE_READ_AHEAD 3
+struct store_read;
+struct store_read_slot {
+	struct store_io io;
+	struct store_read *rd;
+	uint8_t state;
+	int res;
+};
 struct store_read {
 	struct store_set *set;
 	struct reactor *home;
@@ -222,12 +251,16 @@ struct store_read {
 	/* Its own. */
 	uint64_t pos;
 	uint64_t issued;
-	uint8_t nr_pending;
+	uint64_t given; /* bytes of the piece that the reader has */
+	uint8_t nr_used; /* slots from `first` on that are not free */
 	uint8_t first;
+	bool is_pinned; /* the first piece has come */
 	bool is_over;
+	bool is_running;
 	int res;
-	struct store_io io[STORE_READ_AHEAD];
+	struct store_read_slot slot[STORE_READ_AHEAD];
 };
+/* The struct may be reused from end() on. piece() and end() may run inside. */
 void store_read_start(struct store_read *rd);
 /* The piece is done: is_bad = its bytes did not fit the seals (the read ends with -ENOENT). err < 0 ends the read. */
 void store_read_next(struct store_read *rd, bool is_bad, int err);
@@ -260,7 +293,8 @@ struct store_ops {
 	void (*prefetch)(struct store *s, const struct store_key *key, int stage);
 	void (*stats)(const struct store *s, struct store_stats *st); /* any thread: counters only */
 	int (*step)(struct store *s); /* bounded background work; > 0 when some was done; NULL = none */
-	/* capacity in bytes; shrinks as evictions go, done when it holds; -EINVAL below the tier's least */
+	/* capacity in bytes; 0 when it holds, -EAGAIN while it shrinks as evictions go (asked again next turn), -EINVAL
+	 * below the tier's least */
 	int (*resize)(struct store *s, uint64_t bytes);
 	void (*destroy)(struct store *s); /* nothing in flight, nothing pinned */
 };
@@ -268,18 +302,44 @@ struct store_ops {
 /* Head of every store's own struct. Belongs to the shard's owner. */
 struct store {
 	const struct store_ops *ops;
-	struct store *below; /* NULL: the bottom; store_down() there ends with -ENOENT */
+	struct store *below; /* NULL: the bottom; store_down() there ends with -ENOENT; FLUSH, INVAL, MATCH, LIST with 0 */
 	struct store_set *set;
 	struct reactor *owner;
 	uint16_t shard;
 	uint8_t tier;
 };
 
+/*
+ * The io of a PUT or FILL carries the view: a tier that takes it clears view.st; if it is still there at the end (the tier
+ * failed before it took it) the door releases it.
+ */
 void store_done(struct store_io *io, int res);
 void store_down(struct store_io *io, store_end_fn *up); /* up may be NULL: the result is passed on as it is */
+/* Asks below another verb about the same key (a PUT asks for an INVAL, with io->ver set): io->op is the old one again when
+ * up() runs. The io goes on holding its key. */
+void store_down_as(struct store_io *io, enum store_op op, store_end_fn *up);
 void *store_scratch(struct store_io *io); /* this store's frame */
-/* A tier's own request to the store below it (write-back, promotion): io->end on this reactor. */
+/*
+ * A tier's own request (write-back, promotion) to the store below it, or to s itself and what is below: io->end on this
+ * reactor, with the tiers' results untranslated. PUT, DEL, FILL and INVAL wait for the key like anybody's: never wait for one
+ * from inside a mutation of the same key, use store_down_as() there.
+ */
 void store_submit_below(struct store *s, struct store_io *io);
+void store_submit_at(struct store *s, struct store_io *io);
+
+/* Order of LIST: (hash, key bytes, len). */
+int store_key_cmp(const struct store_key *a, const struct store_key *b);
+/* Is k on this page at all? */
+bool store_list_wants(const struct store_list *l, const struct store_key *k);
+/* Merges one wanted key into keys[0..nr), which stays sorted, each once; when there are more than max the last falls out
+ * and `more` is set. Adding in order is cheap. */
+void store_list_add(struct store_list *l, const struct store_key *k);
+/* Has this tier to look key i up? Not when it lies in another shard or a tier above has it. */
+static inline bool store_match_wants(const struct store_io *io, uint32_t i)
+{
+	return io->match.found[i] == STORE_ABSENT &&
+	       store_shard_of(io->match.keys[i].hash, io->match.nr_shards) == io->shard;
+}
 
 /* ---- sets ------------------------------------------------------------------------------------------------------ */
 
@@ -302,6 +362,14 @@ bool store_set_is_immutable(const struct store_set *set);
 uint32_t store_set_value_max(const struct store_set *set);
 /* Sums over the shards; tier 0 is the top. -ENOENT when there is no such tier. Any thread. */
 int store_set_stats(const struct store_set *set, unsigned tier, struct store_stats *st);
+/* What the door has seen, summed over the shards. Any thread. */
+struct store_door_stats {
+	uint64_t ops[STORE_NR_OPS];
+	uint64_t waits;      /* mutations that waited for their key */
+	uint64_t unexpected; /* results outside the closed set, told as a miss or -ENOSPC */
+	uint64_t busy;       /* operations under way */
+};
+void store_set_door_stats(const struct store_set *set, struct store_door_stats *st);
 /* Each async: done(arg, res) on home. destroy: the submitter has stopped submitting and released its views. */
 void store_set_resize(struct store_set *set, struct reactor *home, uint64_t bytes, void (*done)(void *arg, int res),
 		      void *arg);
@@ -313,10 +381,11 @@ struct store *store_mem_create(void);  /* the oracle: exact, unbounded, synchron
 struct store *store_null_create(void); /* takes everything, has nothing */
 struct store_fault_opts {
 	uint64_t seed;
-	uint32_t fail_1024;  /* chance in 1024 that a verb fails: put -EIO-like (told as -ENOSPC), get a miss */
+	uint32_t fail_1024;  /* chance in 1024 that a verb fails with -EIO: a put is told as -ENOSPC, a get as a miss */
 	uint32_t delay_1024; /* ... that it completes in a later turn, in any order */
 	uint32_t flip_1024;  /* ... that one bit of what a get returns is wrong */
-	uint32_t stale_1024; /* ... that a fill or get is held back until a put of the key has passed */
+	uint32_t stale_1024; /* ... that the answer to a get is held back until a put, inval or del of the key has passed
+			      * (or some turns have) */
 };
 struct store *store_fault_create(const struct store_fault_opts *o);
 
