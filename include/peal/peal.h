@@ -10,20 +10,24 @@
  *	ssize_t n = peal_get(p, &k, buf, sizeof(buf), NULL);	// -ENOENT: a miss, recompute
  *	peal_close(p);
  *
- * Every call returns 0 (or a count) or a negative errno; peal_errmsg() then says, for the calling thread, which key and why.
- *   -ENOENT a miss: absent, evicted, or its bytes failed their check - never wrong bytes
- *   -EEXIST, -ENOSPC (no room), -EFBIG (value larger than the namespace takes), -EINVAL (an argument), -EMSGSIZE (the
- *   buffer is too small; the value's size is in opts->value_bytes), -ETIMEDOUT (deadline), -ENOTCONN (the daemon is
- *   gone; the library reconnects in the background, later calls work again), -EACCES, -EAGAIN (a bound was hit)
+ * Every call returns 0 (or a count) or a negative errno; peal_errmsg() then says, for the calling
+ * thread, which key and why.
+ *   -ENOENT    a miss: absent, evicted, or its bytes failed their check - never wrong bytes
+ *   -ETIMEDOUT the deadline
+ *   -ENOTCONN  the daemon is gone; the library reconnects in the background, later calls work again
+ *   -EMSGSIZE  the buffer is too small; the value's size is in the call's value_bytes
+ *   -EFBIG     the value is larger than the namespace takes; -ENOSPC no room
+ *   -EEXIST    IF_ABSENT and present; -EINVAL an argument; -EACCES; -EAGAIN a bound was hit
  *
- * Deadlines. Every call has one (opts->timeout_ms, 0 = the handle's default of 2000 ms). NVMe can't take a command
- * back, so calls with a deadline never name the caller's memory to the daemon: they go through buffers of the library (a
- * lease and a copy for reads where that is faster). After a time-out those buffers stay in quarantine until the
- * daemon has answered or is proven dead; the caller's memory is his at once. The direct calls (peal_req with
- * PEAL_DIRECT) name the caller's registered memory and end only with the completion.
+ * Deadlines. Every call has one (opts->timeout_ms, 0 = the handle's default of 2000 ms). NVMe can't
+ * take a command back, so calls with a deadline never name the caller's memory to the daemon: they
+ * go through buffers of the library (a lease and a copy for reads where that is faster). After a
+ * time-out those buffers stay in quarantine until the daemon has answered or is proven dead; the
+ * caller's memory is his at once. The direct calls (peal_req with PEAL_DIRECT) name the caller's
+ * registered memory and end only with the completion.
  *
- * Threads. A struct peal may be used by many threads; a struct peal_queue by one at a time. After fork() the child must open
- * its own (calls give -EPERM there).
+ * Threads. A struct peal may be used by many threads; a struct peal_queue by one at a time. After
+ * fork() the child must open its own (calls give -EPERM there).
  */
 #ifndef PEAL_PEAL_H
 #define PEAL_PEAL_H
@@ -42,38 +46,44 @@ struct peal;
 struct peal_queue;
 struct peal_mem;
 
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 struct peal_opts {
-	uint32_t timeout_ms;   /* default deadline of a call; 0 = 2000 */
-	uint32_t nsid;         /* 0 = the lowest KV namespace */
-	uint32_t buffer_bytes; /* the library's own buffers; 0 = 64 MiB; bounds values of calls with a deadline, cut into pieces */
-	bool is_operator;      /* ask for Namespace Management (granted to root and to the daemon's own user) */
-	bool no_reconnect;     /* a lost daemon stays lost */
+	uint32_t timeout_ms; /* default deadline of a call; 0 = 2000 */
+	uint32_t nsid;	     /* 0 = the lowest KV namespace */
+	/*
+	 * the library's own buffers; 0 = 64 MiB; bounds values of calls with a deadline, cut
+	 * into pieces
+	 */
+	uint32_t buffer_bytes;
+	/* ask for Namespace Management (granted to root and to the daemon's own user) */
+	bool is_operator;
+	bool no_reconnect; /* a lost daemon stays lost */
 };
 
 /*
  * uri: "vfu:PATH"             PATH is the socket, e.g. /run/peal/cntrl, or its folder
  *      "spawn:DIR?dram=1G&linger=600&reactors=1"
- *                             attach to the daemon of DIR, or start one there (under a lock in DIR). It lives as long as a
- *                             client is attached, plus `linger` seconds. Binary: $PEALD, else beside this library's program, else
+ *                             attach to the daemon of DIR, or start one there (under a lock in
+ *                             DIR). It lives as long as a client is attached, plus `linger`
+ *                             seconds. Binary: $PEALD, else beside this library's program, else
  *                             PATH.
  * o may be NULL. Blocks at most timeout_ms (spawn: 10 s).
  */
 int peal_open(const char *uri, const struct peal_opts *o, struct peal **p);
 void peal_close(struct peal *p); /* its queues and memory are gone too; NULL is fine */
-const char *peal_errmsg(void);   /* of this thread's last failed call; never NULL */
+const char *peal_errmsg(void);	 /* of this thread's last failed call; never NULL */
 
 struct peal_info {
 	uint32_t nsid;
-	uint32_t key_max;         /* bytes */
-	uint32_t value_max;       /* bytes */
+	uint32_t key_max;   /* bytes */
+	uint32_t value_max; /* bytes */
 	uint64_t capacity_bytes;
 	uint64_t used_bytes;
-	uint32_t match_max;       /* keys in one MATCH command; peal_match() takes any number */
+	uint32_t match_max; /* keys in one MATCH command; peal_match() takes any number */
 	bool is_immutable;
-	bool has_lease;           /* the arena can be mapped */
-	char subsystem[224];      /* NQN */
+	bool has_lease;	     /* the arena can be mapped */
+	char subsystem[224]; /* NQN */
 };
 int peal_info(struct peal *p, struct peal_info *info); /* asks the daemon */
 
@@ -82,7 +92,7 @@ struct peal_key peal_key_text(const char *text);
 struct peal_key peal_key_hex(const char *hex);
 struct peal_key peal_key_bytes(const void *b, size_t len);
 
-/* ---- calls with a deadline --------------------------------------------------------------------------------------- */
+/* ---- calls with a deadline ---- */
 
 struct peal_meta { /* what travels with a value: STORE_EX, see doc/vendor-commands.md */
 	struct peal_key parent; /* len 0 = none */
@@ -94,63 +104,82 @@ struct peal_meta { /* what travels with a value: STORE_EX, see doc/vendor-comman
 };
 
 struct peal_call {
-	uint32_t timeout_ms;      /* 0 = the handle's */
-	uint32_t flags;           /* PEAL_IF_* for put, PEAL_RAW for get */
-	uint64_t offset;          /* get: first byte, multiple of 4096; any other value is -EINVAL */
-	struct peal_meta *meta;   /* put: in; get: out; NULL = none */
-	const uint8_t *want_tag;  /* get: 32 bytes; another tag is a miss (-ENOENT), told apart in peal_errmsg() */
-	uint64_t value_bytes;     /* get, exist: out, the whole value's size */
-	uint64_t version;         /* out */
+	uint32_t timeout_ms; /* 0 = the handle's */
+	uint32_t flags;	     /* PEAL_IF_* for put, PEAL_RAW for get */
+	/* get: first byte, multiple of 4096; any other value is -EINVAL */
+	uint64_t offset;
+	struct peal_meta *meta; /* put: in; get: out; NULL = none */
+	/* get: 32 bytes; another tag is a miss (-ENOENT), told apart in peal_errmsg() */
+	const uint8_t *want_tag;
+	uint64_t value_bytes; /* get, exist: out, the whole value's size */
+	uint64_t version;     /* out */
 };
 #define PEAL_IF_ABSENT 1u
 #define PEAL_IF_PRESENT 2u
 #define PEAL_RAW 4u
 #define PEAL_DIRECT 8u /* peal_req only */
 
-int peal_put(struct peal *p, const struct peal_key *k, const void *value, size_t bytes, struct peal_call *c);
+int peal_put(struct peal *p, const struct peal_key *k, const void *value, size_t bytes,
+	     struct peal_call *c);
 /* Bytes delivered; the value is larger than `bytes`: -EMSGSIZE. */
-ssize_t peal_get(struct peal *p, const struct peal_key *k, void *buf, size_t bytes, struct peal_call *c);
-int peal_del(struct peal *p, const struct peal_key *k, struct peal_call *c);   /* -ENOENT when absent */
+ssize_t peal_get(struct peal *p, const struct peal_key *k, void *buf, size_t bytes,
+		 struct peal_call *c);
+/* -ENOENT when absent */
+int peal_del(struct peal *p, const struct peal_key *k, struct peal_call *c);
 int peal_exist(struct peal *p, const struct peal_key *k, struct peal_call *c); /* 0 or -ENOENT */
 /* Leading keys that are present; *in_memory (may be NULL): how many of them are in memory. */
-ssize_t peal_match(struct peal *p, const struct peal_key *keys, size_t nr, size_t *in_memory, struct peal_call *c);
+ssize_t peal_match(struct peal *p, const struct peal_key *keys, size_t nr, size_t *in_memory,
+		   struct peal_call *c);
 /* Keys behind `after` (NULL = from the start) in the store's order; up to `max`; 0 at the end. */
-ssize_t peal_list(struct peal *p, const struct peal_key *after, struct peal_key *keys, size_t max, struct peal_call *c);
+ssize_t peal_list(struct peal *p, const struct peal_key *after, struct peal_key *keys, size_t max,
+		  struct peal_call *c);
 int peal_flush(struct peal *p, struct peal_call *c);
 
-/* ---- leases: values read in place --------------------------------------------------------------------------------- */
+/* ---- leases: values read in place ---- */
 
 struct peal_lease {
 	uint64_t id;
 	uint64_t version;
 	uint64_t value_bytes;
-	uint64_t until_ns;     /* CLOCK_MONOTONIC: after this the bytes may change under the reader; peal_lease_read() checks */
+	/*
+	 * CLOCK_MONOTONIC: after this the bytes may change under the reader; peal_lease_read()
+	 * checks
+	 */
+	uint64_t until_ns;
 	struct peal_key key;
 	uint32_t nr_ext;
 	uint32_t nr_seals;
 	const struct peal_extent {
 		const void *ptr; /* read-only mapping of the arena */
 		size_t bytes;
-	} *ext;
+	} * ext;
 	const uint64_t *seals; /* one per 64 KiB chunk, seal.h */
 };
 int peal_lease(struct peal *p, const struct peal_key *k, uint32_t ms, struct peal_lease **l);
-/* Copies and checks [off, off + bytes): bytes, or -EILSEQ (not these bytes any more), -ETIMEDOUT. */
-ssize_t peal_lease_read(struct peal *p, struct peal_lease *l, uint64_t off, void *buf, size_t bytes);
+/*
+ * Copies and checks [off, off + bytes): bytes, or -EILSEQ (not these bytes any more),
+ * -ETIMEDOUT.
+ */
+ssize_t peal_lease_read(struct peal *p, struct peal_lease *l, uint64_t off, void *buf,
+			size_t bytes);
 int peal_release(struct peal *p, struct peal_lease *l);
 
-/* ---- registered memory --------------------------------------------------------------------------------------------- */
+/* ---- registered memory ---- */
 
 /* Memory of the library's making, shared with the daemon, 4 KiB aligned. */
 int peal_mem_alloc(struct peal *p, size_t bytes, struct peal_mem **m);
-/* The caller's own: a mapping of fd at offset, `bytes` long, at addr (all multiples of 4 KiB; fd is dup'ed). */
-int peal_mem_register(struct peal *p, int fd, uint64_t offset, void *addr, size_t bytes, struct peal_mem **m);
+/*
+ * The caller's own: a mapping of fd at offset, `bytes` long, at addr (all multiples of 4 KiB; fd
+ * is dup'ed).
+ */
+int peal_mem_register(struct peal *p, int fd, uint64_t offset, void *addr, size_t bytes,
+		      struct peal_mem **m);
 void *peal_mem_ptr(const struct peal_mem *m);
 size_t peal_mem_bytes(const struct peal_mem *m);
 /* Waits until no direct request uses it. */
 int peal_mem_free(struct peal *p, struct peal_mem *m);
 
-/* ---- queues: many requests under way -------------------------------------------------------------------------------- */
+/* ---- queues: many requests under way ---- */
 
 enum peal_req_op {
 	PEAL_REQ_GET,
@@ -160,20 +189,21 @@ enum peal_req_op {
 };
 
 /*
- * One request, the caller's memory, from peal_submit() until it comes back from peal_reap(). With PEAL_DIRECT, buf lies in
- * registered memory and is read or written by the daemon itself; without it the library copies (value <= 1 MiB
- * there, larger ones are -EFBIG: use peal_get) and timeout_ms applies.
+ * One request, the caller's memory, from peal_submit() until it comes back from peal_reap(). With
+ * PEAL_DIRECT, buf lies in registered memory and is read or written by the daemon itself; without
+ * it the library copies (value <= 1 MiB there, larger ones are -EFBIG: use peal_get) and timeout_ms
+ * applies.
  */
 struct peal_req {
 	enum peal_req_op op;
 	uint32_t flags;
 	struct peal_key key;
 	void *buf;
-	size_t bytes;      /* put: value; get: room */
+	size_t bytes; /* put: value; get: room */
 	uint32_t timeout_ms;
-	void *user;        /* not touched */
+	void *user; /* not touched */
 	/* out */
-	int res;           /* 0 or -errno as above */
+	int res;	      /* 0 or -errno as above */
 	uint64_t value_bytes; /* get: the value's size */
 	/* the library's */
 	uint64_t priv[6];
@@ -189,7 +219,7 @@ int peal_reap(struct peal_queue *q, struct peal_req **done, unsigned max, uint32
 /* Readable when there may be something to reap. The caller reads it (8 bytes) before he reaps. */
 int peal_queue_fd(struct peal_queue *q);
 
-/* ---- namespaces and logs (operator) ---------------------------------------------------------------------------------- */
+/* ---- namespaces and logs (operator) ---- */
 
 int peal_ns_list(struct peal *p, uint32_t *nsids, size_t max); /* count */
 int peal_ns_create(struct peal *p, uint64_t capacity_bytes, uint32_t *nsid);
@@ -202,7 +232,7 @@ ssize_t peal_log(struct peal *p, uint8_t lid, uint64_t offset, void *buf, size_t
 struct peal_stats {
 	uint64_t calls, hits, misses, timeouts, reconnects;
 	uint64_t bytes_in, bytes_out; /* values */
-	uint64_t bad_seals;           /* caught by the client */
+	uint64_t bad_seals;	      /* caught by the client */
 	uint64_t quarantined_bytes;   /* now */
 };
 void peal_stats(struct peal *p, struct peal_stats *st);

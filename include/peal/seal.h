@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seals: the checksums that travel with a value from whoever first had its bytes to whoever uses them.
+ * Seals: the checksums that travel with a value from whoever first had its bytes to whoever uses
+ * them.
  *
- * A value is cut into chunks of PEAL_CHUNK_BYTES, the last one being what is left, so a value of len bytes
- * has peal_seal_count(len) chunks. The seal of a chunk is
+ * A value is cut into chunks of PEAL_CHUNK_BYTES, the last one being what is left, so a value of
+ * len bytes has peal_seal_count(len) chunks. The seal of a chunk is
  *
- *	XXH3-64(bytes of the chunk, seed = h + (chunk + 1) * 0x9E3779B97F4A7C15)      (mod 2^64)
+ * 	XXH3-64(bytes of the chunk, seed = h + (chunk + 1) * 0x9E3779B97F4A7C15)      (mod 2^64)
  *
- * with chunk counted from 0 and h = XXH3-64(seed 0) over 17 bytes: the key's length (1 to 16) as one byte,
- * then the key padded with zeros to 16. "XXH3-64" with a seed is XXH3_64bits_withSeed() of xxHash 0.8.
+ * with chunk counted from 0 and h = XXH3-64(seed 0) over 17 bytes: the key's length (1 to 16) as
+ * one byte, then the key padded with zeros to 16. "XXH3-64" with a seed is XXH3_64bits_withSeed()
+ * of xxHash 0.8.
  *
- * The seed binds the seal to its place: bytes of another key, or of another chunk of the same key, don't
- * pass. Seals are stored and sent as little-endian 64-bit numbers. They detect damage; they are not
- * authentication. Only stdint and stddef are used here, so that CUDA, HIP, C++17 and C11 can include it.
+ * The seed binds the seal to its place: bytes of another key, or of another chunk of the same key,
+ * don't pass. Seals are stored and sent as little-endian 64-bit numbers. They detect damage; they
+ * are not authentication. Only stdint and stddef are used here, so that CUDA, HIP, C++17 and C11
+ * can include it.
  */
 #ifndef PEAL_SEAL_H
 #define PEAL_SEAL_H

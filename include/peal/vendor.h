@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peal's vendor commands as they look on the wire; doc/vendor-commands.md is the text beside it. A host finds them
- * through the vendor area of Identify Namespace (CNS 05h, CSI 01h, bytes 3840 ff.: struct peal_id_vendor). Bits 1:0
- * of an opcode are its data direction (01 host to controller, 10 controller to host, 11 both). All fields
- * little-endian. C11, C++17, CUDA and HIP clean.
+ * Peal's vendor commands as they look on the wire; doc/vendor-commands.md is the text beside it. A
+ * host finds them through the vendor area of Identify Namespace (CNS 05h, CSI 01h, bytes 3840 ff.:
+ * struct peal_id_vendor). Bits 1:0 of an opcode are its data direction (01 host to controller, 10
+ * controller to host, 11 both). All fields little-endian. C11, C++17, CUDA and HIP clean.
  */
 #ifndef PEAL_VENDOR_H
 #define PEAL_VENDOR_H
@@ -19,19 +19,20 @@ enum peal_opc {
 	PEAL_OPC_HINT = 0x89,
 	PEAL_OPC_LEASE = 0x8a,
 	PEAL_OPC_RELEASE = 0x8c,
-	PEAL_OPC_ADMIN_NS_RESIZE = 0xc0, /* admin, no data: CDW10/11 = new capacity in bytes, low and high half */
+	/* admin, no data: CDW10/11 = new capacity in bytes, low and high half */
+	PEAL_OPC_ADMIN_NS_RESIZE = 0xc0,
 };
 
 #define PEAL_ID_MAGIC 0x4c414550u /* "PEAL" */
 
 /* Identify Namespace (CNS 05h CSI 01h), offset 3840. */
 struct peal_id_vendor {
-	uint32_t magic;       /* PEAL_ID_MAGIC */
-	uint16_t version;     /* 1 */
-	uint16_t chunk_shift; /* 16: one seal per 64 KiB */
-	uint64_t commands;    /* bit n: vendor opcode 80h + n is served */
-	uint32_t flags;       /* PEAL_ID_IMMUTABLE ... */
-	uint32_t match_max;   /* keys in one MATCH */
+	uint32_t magic;		      /* PEAL_ID_MAGIC */
+	uint16_t version;	      /* 1 */
+	uint16_t chunk_shift;	      /* 16: one seal per 64 KiB */
+	uint64_t commands;	      /* bit n: vendor opcode 80h + n is served */
+	uint32_t flags;		      /* PEAL_ID_IMMUTABLE ... */
+	uint32_t match_max;	      /* keys in one MATCH */
 	uint32_t lease_bytes_max_mib; /* leased bytes one client may hold, MiB */
 	uint32_t lease_ms_max;
 	uint32_t nr_segments; /* arena segments that LEASE can name */
@@ -39,7 +40,10 @@ struct peal_id_vendor {
 };
 #define PEAL_ID_IMMUTABLE 1u
 
-/* STORE_EX: this block, then the value, in one data buffer. CDW10 = 128 + value bytes; key and options as Store. */
+/*
+ * STORE_EX: this block, then the value, in one data buffer. CDW10 = 128 + value bytes; key and
+ * options as Store.
+ */
 #define PEAL_STORE_EX_BYTES 128u
 struct peal_store_ex {
 	uint8_t parent[16];
@@ -47,18 +51,19 @@ struct peal_store_ex {
 	uint8_t tag[PEAL_TAG_BYTES];
 	uint8_t parent_len;
 	uint8_t group_len;
-	uint16_t cls;      /* class, registered per namespace; 0 = none */
-	uint32_t cost_us;  /* recompute cost of this value, microseconds; 0 = unknown */
-	uint32_t flags;    /* PEAL_STORE_EX_SEALS: 8 bytes per chunk follow the value and are checked against it */
-	uint32_t seq;      /* position in the chain, blocks; a hint */
+	uint16_t cls;	  /* class, registered per namespace; 0 = none */
+	uint32_t cost_us; /* recompute cost of this value, microseconds; 0 = unknown */
+	/* PEAL_STORE_EX_SEALS: 8 bytes per chunk follow the value and are checked against it */
+	uint32_t flags;
+	uint32_t seq; /* position in the chain, blocks; a hint */
 	uint8_t reserved[48];
 };
 #define PEAL_STORE_EX_SEALS 1u
 
 /*
- * RETRIEVE_EX: CDW10 = buffer bytes, CDW12 = offset in 4 KiB units, CDW13 = wanted version (low 32 bits, 0 = any),
- * options bit 0 = raw, bit 1 (PEAL_RETRIEVE_EX_META) = the data begin with a struct peal_retrieve_ex.
- * DW0 = value bytes delivered (without the block), DW1 = version, low 32 bits.
+ * RETRIEVE_EX: CDW10 = buffer bytes, CDW12 = offset in 4 KiB units, CDW13 = wanted version (low 32
+ * bits, 0 = any), options bit 0 = raw, bit 1 (PEAL_RETRIEVE_EX_META) = the data begin with a struct
+ * peal_retrieve_ex. DW0 = value bytes delivered (without the block), DW1 = version, low 32 bits.
  */
 #define PEAL_RETRIEVE_EX_META 2u
 #define PEAL_RETRIEVE_EX_BYTES 128u
@@ -72,7 +77,8 @@ struct peal_retrieve_ex {
 	uint8_t group[16];
 	uint8_t tag[PEAL_TAG_BYTES];
 	uint32_t cost_us;
-	uint32_t nr_seals; /* that follow this block, 8 bytes each, before the value; 0 unless bit 2 of the options */
+	/* that follow this block, 8 bytes each, before the value; 0 unless bit 2 of the options */
+	uint32_t nr_seals;
 	uint8_t reserved[40];
 };
 #define PEAL_RETRIEVE_EX_SEALS 4u
@@ -85,17 +91,19 @@ struct peal_wire_key {
 };
 
 /*
- * MATCH: data = CDW10 bytes of struct peal_wire_key (at most match_max). CDW12 = PEAL_MATCH_* flags | tier mask << 16
- * (0 = any), CDW13 = pin time in ms (0 = none). DW0 15:0 = leading keys present, 31:16 = of them in memory.
+ * MATCH: data = CDW10 bytes of struct peal_wire_key (at most match_max). CDW12 = PEAL_MATCH_* flags
+ * | tier mask << 16 (0 = any), CDW13 = pin time in ms (0 = none). DW0 15:0 = leading keys present,
+ * 31:16 = of them in memory.
  */
 #define PEAL_MATCH_TOUCH 1u
 #define PEAL_MATCH_MAX 4096u
 
 /*
- * LEASE: key as Retrieve, CDW10 = buffer bytes for the reply, CDW12 = time in ms. Reply: struct peal_lease, nr_ext
- * times struct peal_lease_ext, nr_seals times u64. DW0 = bytes of the whole reply (buffer too small: nothing is leased
- * and DW0 tells the size). RELEASE: CDW10, CDW11 = lease id; no data. A segment is the device region
- * PEAL_REGION_ARENA + segment of the vfio-user device, mapped read-only.
+ * LEASE: key as Retrieve, CDW10 = buffer bytes for the reply, CDW12 = time in ms. Reply: struct
+ * peal_lease, nr_ext times struct peal_lease_ext, nr_seals times u64. DW0 = bytes of the whole
+ * reply (buffer too small: nothing is leased and DW0 tells the size). RELEASE: CDW10, CDW11 = lease
+ * id; no data. A segment is the device region PEAL_REGION_ARENA + segment of the vfio-user device,
+ * mapped read-only.
  */
 struct peal_lease {
 	uint64_t id;
@@ -115,11 +123,13 @@ struct peal_lease_ext {
 #if defined(__cplusplus)
 static_assert(sizeof(struct peal_store_ex) == PEAL_STORE_EX_BYTES, "STORE_EX block");
 static_assert(sizeof(struct peal_retrieve_ex) == PEAL_RETRIEVE_EX_BYTES, "RETRIEVE_EX block");
-static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24, "vendor structs");
+static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24,
+	      "vendor structs");
 #else
 _Static_assert(sizeof(struct peal_store_ex) == PEAL_STORE_EX_BYTES, "STORE_EX block");
 _Static_assert(sizeof(struct peal_retrieve_ex) == PEAL_RETRIEVE_EX_BYTES, "RETRIEVE_EX block");
-_Static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24, "vendor structs");
+_Static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24,
+	       "vendor structs");
 #endif
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * What a function uses for itself is given back at the end of its scope:
  *
- *	auto_free char *s = strdup(t);
- *	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
- *	auto_fclose FILE *f = fopen(path, "re");
- *	auto_unlock pthread_mutex_t *m = cleanup_lock(&c->lock);
+ * 	auto_free char *s = strdup(t);
+ * 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+ * 	auto_fclose FILE *f = fopen(path, "re");
+ * 	auto_unlock pthread_mutex_t *m = cleanup_lock(&c->lock);
  *
- * Every one needs its initial value (NULL, -1). What is built for the caller unwinds by goto instead.
- * errno survives all of them.
+ * Every one needs its initial value (NULL, -1). What is built for the caller unwinds by goto
+ * instead. errno survives all of them.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small arithmetic and the two macros that C lacks. All of it is pure. The alignments must be powers of
- * two; min_t and max_t evaluate each argument once and convert both to the type that is named.
+ * Small arithmetic and the two macros that C lacks. All of it is pure. The alignments must be
+ * powers of two; min_t and max_t evaluate each argument once and convert both to the type that is
+ * named.
  */
 #pragma once
 

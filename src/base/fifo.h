@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An intrusive, singly linked queue: first in, first out, one pointer per node. For one thread; the ring
- * between two threads is spsc.h. A node is in at most one fifo at a time and nothing here checks that.
+ * An intrusive, singly linked queue: first in, first out, one pointer per node. For one thread; the
+ * ring between two threads is spsc.h. A node is in at most one fifo at a time and nothing here
+ * checks that.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Picks the XXH3 code for this processor before main() and forwards to it; hash.h has the promises. The
- * choice is written once, by a constructor, and only read afterwards, so no thread needs to synchronise.
+ * Picks the XXH3 code for this processor before main() and forwards to it; hash.h has the promises.
+ * The choice is written once, by a constructor, and only read afterwards, so no thread needs to
+ * synchronise.
  */
 #include "base/hash.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XXH3 with AVX2, for x86-64 processors that have it. The code is in
- * hash_body_int.h; the flags are in meson.build; hash.c chooses. Nothing else may be in this file, since
- * all of it is compiled for that processor. Pure functions, any thread.
+ * XXH3 with AVX2, for x86-64 processors that have it. The code is in hash_body_int.h; the flags are
+ * in meson.build; hash.c chooses. Nothing else may be in this file, since all of it is compiled for
+ * that processor. Pure functions, any thread.
  */
+/* tidy: no-test: t_hash.c compares all instruction sets */
 #define HASH_FN hash_avx2_
 #include "base/hash_body_int.h"

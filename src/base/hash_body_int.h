@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The body of hash_base.c, hash_avx2.c and hash_avx512.c, which differ in compiler flags and in HASH_FN,
- * the prefix of the two functions made here. xxHash's inline header sees the flags and picks its
- * vector code by itself. Pure functions, any thread.
+ * The body of hash_base.c, hash_avx2.c and hash_avx512.c, which differ in compiler flags and in
+ * HASH_FN, the prefix of the two functions made here. xxHash's inline header sees the flags and
+ * picks its vector code by itself. Pure functions, any thread.
  *
- * The long copy is a software pipeline over XXH3's blocks of 1 KiB: while block i of dst goes through the
- * multipliers, block i + 1 is copied, and the source 3 KiB further on is on its way from memory. Copying
- * and hashing use different parts of the core, so together they take little more than the copy alone
- * (Zen 3, AVX2, cold source, against plain memcpy: 64 KiB 1.05, 1 MiB 1.1, 32 MiB 0.96; memcpy and streaming
- * XXH3 by pieces of 16 KiB: 0.72, 0.76, 0.88).
+ * The long copy is a software pipeline over XXH3's blocks of 1 KiB: while block i of dst goes
+ * through the multipliers, block i + 1 is copied, and the source 3 KiB further on is on its way
+ * from memory. Copying and hashing use different parts of the core, so together they take little
+ * more than the copy alone (Zen 3, AVX2, cold source, against plain memcpy: 64 KiB 1.05, 1 MiB 1.1,
+ * 32 MiB 0.96; memcpy and streaming XXH3 by pieces of 16 KiB: 0.72, 0.76, 0.88).
  *
- * For that it uses four inner functions of xxhash.h, whose names and meaning are the same in 0.8.0 to 0.8.3;
- * the unit test compares the result with the public function for every kind of length.
+ * For that it uses four inner functions of xxhash.h, whose names and meaning are the same in 0.8.0
+ * to 0.8.3; the unit test compares the result with the public function for every kind of length.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -67,7 +67,10 @@ XXH_FORCE_INLINE void hash_step(struct hash_long *h, uint8_t *done, const uint8_
 		hash_stripe(h, done + i * HASH_STRIPE_BYTES, i);
 	}
 	hash_end_block(h);
-	/* What is hashed is what a reader of dst sees: nothing of it may stay behind in registers. */
+	/*
+	 * What is hashed is what a reader of dst sees: nothing of it may stay behind in
+	 * registers.
+	 */
 	__asm__ volatile("" : : : "memory");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Little-endian numbers in byte images that have no alignment: wire structures, disk headers, mapped
- * pages. Compilers make one load or store of each. Pure functions.
+ * Little-endian numbers in byte images that have no alignment: wire structures, disk headers,
+ * mapped pages. Compilers make one load or store of each. Pure functions.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An intrusive, doubly linked, circular list. The head is a node itself; an empty list points at itself,
- * and so does a node that is in no list, once list_init() has run on it. A node can therefore always be
- * asked whether it is linked, and list_del() on one that isn't does nothing. Whoever owns the head owns
- * the nodes; nothing here is safe for two threads.
+ * An intrusive, doubly linked, circular list. The head is a node itself; an empty list points at
+ * itself, and so does a node that is in no list, once list_init() has run on it. A node can
+ * therefore always be asked whether it is linked, and list_del() on one that isn't does nothing.
+ * Whoever owns the head owns the nodes; nothing here is safe for two threads.
  */
 #pragma once
 

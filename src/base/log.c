@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one place through which log lines leave; log.h says what they look like. A line is built on the
- * caller's stack and cut at LOG_LINE_BYTES; the lock is held only while the sink runs. Any thread, but not
- * from a signal handler.
+ * The one place through which log lines leave; log.h says what they look like. A line is built on
+ * the caller's stack and cut at LOG_LINE_BYTES; the lock is held only while the sink runs. Any
+ * thread, but not from a signal handler.
  */
 #include "base/log.h"
 

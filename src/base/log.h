@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines for a human with a problem: subject, what failed, errno name, what we did. Programs log;
- * libraries return errors. One line per failure, none per request. A line is "2025-01-31T12:00:00.123Z
- * warn text" in UTC and leaves the process in one write(), so lines of several threads never mix; line
- * breaks inside the text become spaces. Any thread.
+ * Log lines for a human with a problem: subject, what failed, errno name, what we did. Programs
+ * log; libraries return errors. One line per failure, none per request. A line is
+ * "2025-01-31T12:00:00.123Z warn text" in UTC and leaves the process in one write(), so lines of
+ * several threads never mix; line breaks inside the text become spaces. Any thread.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The monotonic clock in nanoseconds. Code below transport/ doesn't call this: its reactor hands it the
- * time, so that a simulated clock can stand in. This is what the real clock behind that vtable calls, and
- * what programs and benchmarks use. Any thread.
+ * The monotonic clock in nanoseconds. Code below transport/ doesn't call this: its reactor hands it
+ * the time, so that a simulated clock can stand in. This is what the real clock behind that vtable
+ * calls, and what programs and benchmarks use. Any thread.
  */
 #pragma once
 

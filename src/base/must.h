@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * must(): an assertion that is always on. It states what this code believes, never what a peer, a file
- * or a user might send; those are checked by functions that return errors. A must() that fails prints
- * file, line and expression with one write and aborts. Any thread.
+ * must(): an assertion that is always on. It states what this code believes, never what a peer, a
+ * file or a user might send; those are checked by functions that return errors. A must() that fails
+ * prints file, line and expression with one write and aborts. Any thread.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text to numbers and keys and back; parse.h has the grammar. Nothing here depends on the locale, which
- * strtod() and printf's %f would. Pure functions, any thread.
+ * Text to numbers and keys and back; parse.h has the grammar. Nothing here depends on the locale,
+ * which strtod() and printf's %f would. Pure functions, any thread.
  */
 #include "base/parse.h"
 
@@ -73,7 +73,10 @@ int parse_u64(const char *s, uint64_t *v)
 	return 0;
 }
 
-/* The fraction behind a point in units of 10^-9; further digits can't matter below a byte of 1 GiB. */
+/*
+ * The fraction behind a point in units of 10^-9; further digits can't matter below a byte of 1
+ * GiB.
+ */
 static int parse_fraction(const char **s, uint64_t *nano)
 {
 	const char *p = *s;
@@ -174,6 +177,7 @@ int parse_key(const char *s, uint8_t key[PARSE_KEY_MAX], uint8_t *len)
 	return 0;
 }
 
+/* tidy: format_ is the way back of parse_ */
 void format_size(uint64_t bytes, char buf[16])
 {
 	unsigned unit = 0;
@@ -192,6 +196,7 @@ void format_size(uint64_t bytes, char buf[16])
 		 parse_units[unit] - 'a' + 'A');
 }
 
+/* tidy: format_ is the way back of parse_ */
 void format_key(const uint8_t *key, uint8_t len, char buf[PARSE_KEY_TEXT_BYTES])
 {
 	static const char digits[] = "0123456789abcdef";

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people write on command lines and in configuration, and back: sizes, numbers, keys. Strict: all
- * of the string must be used, no sign, no overflow. Errors are -EINVAL for what can't be read and -ERANGE for
- * what doesn't fit; the out parameters are then untouched. Pure functions, any thread.
+ * What people write on command lines and in configuration, and back: sizes, numbers, keys. Strict:
+ * all of the string must be used, no sign, no overflow. Errors are -EINVAL for what can't be read
+ * and -ERANGE for what doesn't fit; the out parameters are then untouched. Pure functions, any
+ * thread.
  */
 #pragma once
 
@@ -13,8 +14,8 @@
 #define PARSE_KEY_TEXT_BYTES 35
 
 /*
- * "4096", "64K", "8G", "1.5GiB", "512kb". Units are powers of 1024 whether written K, KB or KiB, in any
- * case. A fraction needs a unit and is rounded down to whole bytes.
+ * "4096", "64K", "8G", "1.5GiB", "512kb". Units are powers of 1024 whether written K, KB or KiB, in
+ * any case. A fraction needs a unit and is rounded down to whole bytes.
  */
 int parse_size(const char *s, uint64_t *bytes);
 
@@ -22,8 +23,8 @@ int parse_size(const char *s, uint64_t *bytes);
 int parse_u64(const char *s, uint64_t *v);
 
 /*
- * A key of 1 to 16 bytes: "0x" and an even number of hex digits, or else the text's own bytes. What is
- * left of key[] is set to zero.
+ * A key of 1 to 16 bytes: "0x" and an even number of hex digits, or else the text's own bytes. What
+ * is left of key[] is set to zero.
  */
 int parse_key(const char *s, uint8_t key[PARSE_KEY_MAX], uint8_t *len);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seeded random numbers: xoshiro256** (Blackman and Vigna, 2018; public domain), its state filled from
- * the seed by splitmix64. The same seed gives the same numbers on every machine, which is what tests and
- * the simulator stand on. Not for secrets. One `struct rng` belongs to one thread.
+ * Seeded random numbers: xoshiro256** (Blackman and Vigna, 2018; public domain), its state filled
+ * from the seed by splitmix64. The same seed gives the same numbers on every machine, which is what
+ * tests and the simulator stand on. Not for secrets. One `struct rng` belongs to one thread.
  */
 #pragma once
 

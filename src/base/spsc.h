@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded ring of pointers between exactly one producing and one consuming thread, without locks and
- * without system calls. Each side's index lives on its own cache line beside a private copy of the other
- * side's index, so in the steady state a push or pop touches one shared line only when its copy has run
- * out. Full is not an error here: spsc_push() says false and the caller keeps the pointer. NULL can't be
- * pushed, since it is what an empty ring pops.
+ * A bounded ring of pointers between exactly one producing and one consuming thread, without locks
+ * and without system calls. Each side's index lives on its own cache line beside a private copy of
+ * the other side's index, so in the steady state a push or pop touches one shared line only when
+ * its copy has run out. Full is not an error here: spsc_push() says false and the caller keeps the
+ * pointer. NULL can't be pushed, since it is what an empty ring pops.
  */
 #pragma once
 
@@ -25,10 +25,10 @@ struct spsc {
 	uint32_t mask;
 
 	alignas(SPSC_LINE_BYTES) _Atomic uint32_t tail; /* written by the producer */
-	uint32_t head_seen; /* producer's copy of head */
+	uint32_t head_seen;				/* producer's copy of head */
 
 	alignas(SPSC_LINE_BYTES) _Atomic uint32_t head; /* written by the consumer */
-	uint32_t tail_seen; /* consumer's copy of tail */
+	uint32_t tail_seen;				/* consumer's copy of tail */
 };
 
 /* `nr` slots, a power of two; 0 or -ENOMEM. */
@@ -86,7 +86,10 @@ static inline void *spsc_pop(struct spsc *r)
 	return p;
 }
 
-/* How many are inside; exact for either side when the other one is still, else a moment's estimate. */
+/*
+ * How many are inside; exact for either side when the other one is still, else a moment's
+ * estimate.
+ */
 static inline uint32_t spsc_count(struct spsc *r)
 {
 	uint32_t head = atomic_load_explicit(&r->head, memory_order_acquire);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growable array of any type. It may allocate, so it is for set-up, configuration, tests and tools and
- * not for the data path. `VEC(int) v = VEC_EMPTY;` declares one; vec_push() gives false when there is no
- * memory and leaves the array as it was. Elements move when it grows: keep indices, not pointers.
+ * A growable array of any type. It may allocate, so it is for set-up, configuration, tests and
+ * tools and not for the data path. `VEC(int) v = VEC_EMPTY;` declares one; vec_push() gives false
+ * when there is no memory and leaves the array as it was. Elements move when it grows: keep
+ * indices, not pointers.
  *
- *	VEC(struct conf_ns) nss = VEC_EMPTY;
- *	if (!vec_push(&nss, ns))
- *		return -ENOMEM;
- *	vec_for_each(&nss, p)
- *		use(p);
- *	vec_fini(&nss);
+ * 	VEC(struct conf_ns) nss = VEC_EMPTY;
+ * 	if (!vec_push(&nss, ns))
+ * 		return -ENOMEM;
+ * 	vec_for_each(&nss, p)
+ * 		use(p);
+ * 	vec_fini(&nss);
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A counter written by one thread and read by any: a relaxed load and store, no lock prefix. Sums over reactors are
- * made by the reader.
+ * A counter written by one thread and read by any: a relaxed load and store, no lock prefix. Sums
+ * over reactors are made by the reader.
  */
 #ifndef CORE_COUNTER_H
 #define CORE_COUNTER_H

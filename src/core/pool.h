@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixed pools of one reactor: `nr` objects of `size` bytes in one mapping (huge pages when the machine has some free,
- * transparent ones otherwise), last in, first out so that the warm one is used again. pool_get() returns NULL when the
- * pool is empty and counts it. Objects are zero the first time, afterwards as they were put back.
+ * Fixed pools of one reactor: `nr` objects of `size` bytes in one mapping (huge pages when the
+ * machine has some free, transparent ones otherwise), last in, first out so that the warm one is
+ * used again. pool_get() returns NULL when the pool is empty and counts it. Objects are zero the
+ * first time, afterwards as they were put back.
  */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
@@ -38,8 +39,8 @@ static inline void pool_put(struct pool *p, void *obj)
 	p->free[p->nr_free++] = obj;
 }
 
-/* Anonymous memory for arenas of any kind: explicit huge pages if enough are free, else MADV_HUGEPAGE. NULL on failure;
- * *map_bytes is what pool_unmap() wants. */
+/* Anonymous memory for arenas of any kind: explicit huge pages if enough are free, else
+ * MADV_HUGEPAGE. NULL on failure; *map_bytes is what pool_unmap() wants. */
 void *pool_map(size_t bytes, size_t *map_bytes);
 void pool_unmap(void *base, size_t map_bytes);
 

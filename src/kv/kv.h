@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The KV command set over a store set: the only place that knows both NVMe and stores. A kv_ns is a tgt_ns whose
- * commands become store verbs; statuses are translated here, once (kv_cmd.c).
+ * The KV command set over a store set: the only place that knows both NVMe and stores. A kv_ns is a
+ * tgt_ns whose commands become store verbs; statuses are translated here, once (kv_cmd.c).
  *
- *   Retrieve:  prepare: key check, hash, prefetch --> store_read --> mem_xfer (copy, check) --> CQE, then release
+ *   Retrieve:  prepare: key check, hash, prefetch --> store_read --> mem_xfer (copy, check)
+ *              --> CQE, then release
  *   Store:     STORE_BUF --> mem_xfer (copy, seal) --> STORE_PUT --> CQE
  *
  * Runs on the worker of the request's queue; state lives in the request's scratch.
@@ -16,11 +17,11 @@
 
 struct kv_ns_opts {
 	const char *name;
-	uint64_t dram_bytes; /* whole namespace; cut evenly over the shards */
+	uint64_t dram_bytes;	/* whole namespace; cut evenly over the shards */
 	uint64_t segment_bytes; /* 0 = 1 GiB */
-	uint32_t max_keys;   /* 0 = dram_bytes / 4 KiB */
-	uint32_t value_max;  /* bytes, 0 = 128 MiB */
-	bool is_immutable;   /* default of peald: true */
+	uint32_t max_keys;	/* 0 = dram_bytes / 4 KiB */
+	uint32_t value_max;	/* bytes, 0 = 128 MiB */
+	bool is_immutable;	/* default of peald: true */
 	bool is_read_only;
 	/* Tests put their own stack: called per shard, pushes stores; NULL = dram alone. */
 	int (*build)(void *arg, struct store_set *set, unsigned shard);
@@ -31,7 +32,10 @@ struct kv_ns_opts {
 int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_ns **ns);
 struct store_set *kv_ns_store(struct tgt_ns *ns);
 
-/* For tgt_subsys_csi_add(): CSI 1; namespaces made by Namespace Management take `defaults` (copied) with their own capacity. */
+/*
+ * For tgt_subsys_csi_add(): CSI 1; namespaces made by Namespace Management take `defaults`
+ * (copied) with their own capacity.
+ */
 const struct tgt_csi_ops *kv_csi(struct tgt_subsys *ss, const struct kv_ns_opts *defaults);
 
 #endif

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where bytes live and how they move. A mem_region is one stretch of memory of one domain (host, CUDA, HIP); a
- * mem_run is a piece of a region. Nobody above mem/ turns a run of a peer's memory into a pointer.
+ * Where bytes live and how they move. A mem_region is one stretch of memory of one domain (host,
+ * CUDA, HIP); a mem_run is a piece of a region. Nobody above mem/ turns a run of a peer's memory
+ * into a pointer.
  *
  * Two families of functions:
- *  - mem_peek() / mem_poke(): small synchronous guarded copies between our own memory and a region (an SQE, a PRP page, a
- *    CQE). -EFAULT when the peer's memory has gone (a punched or truncated memfd) or the domain can't do it.
- *  - struct mem_xfer: the asynchronous, checked movement of a value between a store's runs and a peer's runs, in one pass
- *    of copy and seal; one completion. The host domain does small ones at once and cuts large ones into quanta of
- *    one chunk, taken in turn, so that a 4 KiB value never waits behind 128 MiB.
+ *  - mem_peek() / mem_poke(): small synchronous guarded copies between our own memory and a region
+ *    (an SQE, a PRP page, a CQE). -EFAULT when the peer's memory has gone (a punched or truncated
+ *    memfd) or the domain can't do it.
+ *  - struct mem_xfer: the asynchronous, checked movement of a value between a store's runs and a
+ *    peer's runs, in one pass of copy and seal; one completion. The host domain does small ones at
+ *    once and cuts large ones into quanta of one chunk, taken in turn, so that a 4 KiB value never
+ *    waits behind 128 MiB.
  *
- * A region is counted: whoever keeps a run across a turn holds a reference (mem_region_get); the mapping is undone with
- * the last. Counts are atomic; regions are shared between reactors.
+ * A region is counted: whoever keeps a run across a turn holds a reference (mem_region_get); the
+ * mapping is undone with the last. Counts are atomic; regions are shared between reactors.
  */
 #ifndef MEM_MEM_H
 #define MEM_MEM_H
@@ -33,7 +36,7 @@ enum mem_domain {
 };
 
 enum {
-	MEM_PEER = 1u << 0,     /* someone else can change or take it away: guard every access */
+	MEM_PEER = 1u << 0,	/* someone else can change or take it away: guard every access */
 	MEM_READABLE = 1u << 1, /* we may read */
 	MEM_WRITABLE = 1u << 2, /* we may write */
 };
@@ -43,7 +46,7 @@ struct mem_region {
 	uint32_t flags;
 	uint8_t *base; /* host: our mapping */
 	uint64_t len;
-	int fd; /* -1 when there is none; owned */
+	int fd;	     /* -1 when there is none; owned */
 	uint32_t id; /* the registrar's number: of an arena segment, its index in the subsystem */
 	_Atomic uint32_t refs;
 	void (*destroy)(struct mem_region *reg);
@@ -55,9 +58,15 @@ struct mem_run {
 	uint64_t len;
 };
 
-/* Host regions. map: mmap(fd, off, len) MAP_SHARED with prot from flags; fd is dup'ed and not kept. -errno. */
+/*
+ * Host regions. map: mmap(fd, off, len) MAP_SHARED with prot from flags; fd is dup'ed and not
+ * kept. -errno.
+ */
 int mem_host_map(int fd, uint64_t off, uint64_t len, uint32_t flags, struct mem_region **reg);
-/* A sealed memfd segment (F_SEAL_SHRINK | GROW | FUTURE_WRITE set after we mapped it writable), fd kept for clients. */
+/*
+ * A sealed memfd segment (F_SEAL_SHRINK | GROW | FUTURE_WRITE set after we mapped it writable),
+ * fd kept for clients.
+ */
 int mem_host_memfd(const char *name, uint64_t len, struct mem_region **reg);
 /* Our own memory, not taken over (tests, replay, staging). */
 struct mem_region *mem_host_wrap(void *base, uint64_t len, uint32_t flags);
@@ -68,22 +77,26 @@ static inline void mem_region_get(struct mem_region *reg)
 }
 void mem_region_put(struct mem_region *reg);
 
-/* Installs the SIGSEGV and SIGBUS handler behind guarded access, once per process; faults elsewhere keep their old
- * handler. The guard's state is per thread: the one place below transport/ that is. */
+/* Installs the SIGSEGV and SIGBUS handler behind guarded access, once per process; faults
+ * elsewhere keep their old handler. The guard's state is per thread: the one place below
+ * transport/ that is. */
 int mem_guard_init(void);
 
 int mem_peek(const struct mem_run *src, void *dst); /* src->len bytes; 0 or -EFAULT */
 int mem_poke(const struct mem_run *dst, const void *src);
-/* A CQE: low half first, then the half with the phase with release. dst->len is 16, 16-aligned. 0 or -EFAULT. */
+/*
+ * A CQE: low half first, then the half with the phase with release. dst->len is 16, 16-aligned.
+ * 0 or -EFAULT.
+ */
 int mem_poke_cqe(const struct mem_run *dst, const void *cqe);
 /* For rings: direct, guard-free pointer to memory that is NOT a peer's; must() otherwise. */
 void *mem_own_ptr(const struct mem_run *run);
 
 /*
- * A stream of runs: the peer's side of a transfer. next() fills *run with at most `max` bytes and moves on; 0, -EFAULT,
- * or another -errno which ends the transfer. State is fixed-size and inside the owner; a PRP or SGL list is read
- * page by page as the walk gets there, never expanded. Runs hold no reference: the owner pins the DMA map for the
- * life of the iterator.
+ * A stream of runs: the peer's side of a transfer. next() fills *run with at most `max` bytes and
+ * moves on; 0, -EFAULT, or another -errno which ends the transfer. State is fixed-size and inside
+ * the owner; a PRP or SGL list is read page by page as the walk gets there, never expanded. Runs
+ * hold no reference: the owner pins the DMA map for the life of the iterator.
  */
 struct mem_iter {
 	int (*next)(struct mem_iter *it, uint64_t max, struct mem_run *run);
@@ -95,12 +108,13 @@ enum mem_xfer_dir {
 };
 
 /*
- * One transfer of value bytes [off, off + len). The value's runs come through `value` (the store's runs never fault: they
- * are ours), seals by pointer: seals[i] belongs to chunk first_chunk + i, first_chunk = off / MEM_CHUNK_BYTES.
- * MEM_TO_PEER with off or off + len inside a chunk: the whole chunk is hashed where it lies, then the part is copied;
- * `value` therefore starts at the chunk boundary and covers whole chunks (the last chunk ends with the value).
- * MEM_FROM_PEER: off is a multiple of the chunk, and off + len a chunk boundary or the end of the value.
- * end(res): 0; -EFAULT the peer's memory failed; -EILSEQ a seal did not fit and the value's own bytes are wrong
+ * One transfer of value bytes [off, off + len). The value's runs come through `value` (the store's
+ * runs never fault: they are ours), seals by pointer: seals[i] belongs to chunk first_chunk + i,
+ * first_chunk = off / MEM_CHUNK_BYTES. MEM_TO_PEER with off or off + len inside a chunk: the whole
+ * chunk is hashed where it lies, then the part is copied; `value` therefore starts at the chunk
+ * boundary and covers whole chunks (the last chunk ends with the value). MEM_FROM_PEER: off is a
+ * multiple of the chunk, and off + len a chunk boundary or the end of the value. end(res): 0;
+ * -EFAULT the peer's memory failed; -EILSEQ a seal did not fit and the value's own bytes are wrong
  * (bad_chunk set); -EREMOTEIO the arrived bytes are wrong but ours are right (the peer scribbled).
  */
 struct mem_xfer {

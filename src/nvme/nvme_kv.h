@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NVMe Key-Value command set on the wire (KV Command Set 1.0c to 1.3, CSI 01h), as far as libnvme's
- * <nvme/types.h> does not have it: opcodes, option bits, statuses, the key inside an SQE, Identify and List data.
- * Pure: no state, no thread. Used by kv/, target/, client/ and the tests.
+ * The NVMe Key-Value command set on the wire (KV Command Set 1.0c to 1.3, CSI 01h), as far as
+ * libnvme's <nvme/types.h> does not have it: opcodes, option bits, statuses, the key inside an SQE,
+ * Identify and List data. Pure: no state, no thread. Used by kv/, target/, client/ and the tests.
  *
- *   SQE byte  0 opc  1 flags  2 CID  4 NSID  8 key[0..7]  16 MPTR  24 DPTR  40 CDW10 = value or buffer bytes
+ *   SQE byte  0 opc  1 flags  2 CID  4 NSID  8 key[0..7]  16 MPTR  24 DPTR  40 CDW10 = value or
+ *   buffer bytes
  *            44 KL   45 options   48 CDW12  52 CDW13   56 key[8..15]
  */
 #ifndef PEAL_NVME_KV_H
@@ -16,8 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Generic submission queue entry, little-endian fields (NVMe Base 2.0, figure 87). The host here is little-endian;
- * base/le.h converts where code must also run elsewhere. */
+/* Generic submission queue entry, little-endian fields (NVMe Base 2.0, figure 87). The host here
+ * is little-endian; base/le.h converts where code must also run elsewhere. */
 struct nvme_sqe {
 	uint8_t opc;
 	uint8_t flags; /* 1:0 FUSE, 7:6 PSDT */
@@ -98,7 +99,10 @@ enum {
 	NVME_KV_RETRIEVE_RAW = 1u << 0,
 };
 
-/* A status as the code passes it: SCT in 10:8, SC in 7:0, DNR in bit 14. nvme_status_wire() adds the phase. */
+/*
+ * A status as the code passes it: SCT in 10:8, SC in 7:0, DNR in bit 14. nvme_status_wire() adds
+ * the phase.
+ */
 enum nvme_st {
 	NVME_ST_OK = 0x000,
 	NVME_ST_INVALID_OPCODE = 0x001,
@@ -164,14 +168,20 @@ static inline uint8_t nvme_kv_options(const struct nvme_sqe *sqe)
 	return (uint8_t)(sqe->cdw11 >> 8);
 }
 
-/* The 16 key bytes, as the SQE has them: bytes behind the key length are the host's, not zeroed here. */
+/*
+ * The 16 key bytes, as the SQE has them: bytes behind the key length are the host's, not zeroed
+ * here.
+ */
 static inline void nvme_kv_key_get(const struct nvme_sqe *sqe, uint8_t key[16])
 {
 	memcpy(key, sqe->key_lo, 8);
 	memcpy(key + 8, sqe->key_hi, 8);
 }
 
-/* Sets the key, its length and the option byte; the rest of CDW11 is zeroed. len is 0 (List from the start) to 16. */
+/*
+ * Sets the key, its length and the option byte; the rest of CDW11 is zeroed. len is 0 (List from
+ * the start) to 16.
+ */
 static inline void nvme_kv_key_set(struct nvme_sqe *sqe, const void *key, uint8_t len, uint8_t opts)
 {
 	uint8_t k[16] = {0};
@@ -187,7 +197,7 @@ struct nvme_kv_format {
 	uint16_t kml; /* longest key, bytes, <= 16 */
 	uint8_t rsvd2;
 	uint8_t afo;
-	uint32_t vml; /* longest value, bytes */
+	uint32_t vml;  /* longest value, bytes */
 	uint32_t mnks; /* most keys, 0 = not stated */
 	uint8_t rsvd12[4];
 };

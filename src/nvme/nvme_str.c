@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers to names; nvme_str.h has the promises. Base numbers come from libnvme's header. The KV set's own
- * codes (NVM Express Key Value Command Set 1.1, sections 2 and 3) and Peal's vendor opcodes
- * (doc/vendor-commands.md) stand here as numbers, since Debian's libnvme doesn't name them yet.
+ * Numbers to names; nvme_str.h has the promises. Base numbers come from libnvme's header. The KV
+ * set's own codes (NVM Express Key Value Command Set 1.1, sections 2 and 3) and Peal's vendor
+ * opcodes (doc/vendor-commands.md) stand here as numbers, since Debian's libnvme doesn't name them
+ * yet.
  */
 #include "nvme/nvme_str.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of opcodes and status codes, for logs, tools and error messages. Every function gives a constant
- * string and never NULL: "unknown" for numbers without a name. Pure functions, any thread.
+ * Names of opcodes and status codes, for logs, tools and error messages. Every function gives a
+ * constant string and never NULL: "unknown" for numbers without a name. Pure functions, any thread.
  */
 #pragma once
 
@@ -16,7 +16,8 @@ const char *nvme_str_kv_opcode(uint8_t opc);
 const char *nvme_str_fabrics_type(uint8_t fctype);
 
 /*
- * The text of a status: SCT in bits 10:8 and SC in 7:0, as the ioctl and cqe->status >> 1 have it; bits
- * above (CRD, More, DNR) are ignored. Codes 80h to BFh of the generic type are read as the KV set has them.
+ * The text of a status: SCT in bits 10:8 and SC in 7:0, as the ioctl and cqe->status >> 1 have it;
+ * bits above (CRD, More, DNR) are ignored. Codes 80h to BFh of the generic type are read as the KV
+ * set has them.
  */
 const char *nvme_str_status(uint16_t status);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vfio-user protocol on the wire, version 0.1 as QEMU's docs/interop/vfio-user.rst has it: message header,
- * commands, structs. Shared by transport/vfu (server) and client/ (client); pure, no state. Host byte order.
- * VFIO's own structs and constants come from <linux/vfio.h>.
+ * The vfio-user protocol on the wire, version 0.1 as QEMU's docs/interop/vfio-user.rst has it:
+ * message header, commands, structs. Shared by transport/vfu (server) and client/ (client); pure,
+ * no state. Host byte order. VFIO's own structs and constants come from <linux/vfio.h>.
  *
- * Peal's capability: in VERSION's JSON, "capabilities": {"peal": {"doorbell_stride": 64, "arena": true,
- * "wakeup": 32, "operator": true}}; the server answers with those that it grants. With "wakeup" the page behind
- * the doorbells (see VFU_WAKE_OFFSET) carries the `sleeping` word, and the reply to GET_REGION_INFO of BAR0 carries the
- * eventfd as a second descriptor. With "arena", regions PEAL_REGION_ARENA + n (peal/vendor.h) are the arena's segments.
+ * Peal's capability: in VERSION's JSON, "capabilities": {"peal": {"doorbell_stride": 64, "arena":
+ * true, "wakeup": 32, "operator": true}}; the server answers with those that it grants. With
+ * "wakeup" the page behind the doorbells (see VFU_WAKE_OFFSET) carries the `sleeping` word, and the
+ * reply to GET_REGION_INFO of BAR0 carries the eventfd as a second descriptor. With "arena",
+ * regions PEAL_REGION_ARENA + n (peal/vendor.h) are the arena's segments.
  */
 #ifndef NVME_VFIO_USER_H
 #define NVME_VFIO_USER_H
@@ -58,7 +59,7 @@ struct vfio_user_dma_map {
 	uint32_t argsz;
 	uint32_t flags;
 	uint64_t offset; /* in the fd */
-	uint64_t addr;   /* bus address */
+	uint64_t addr;	 /* bus address */
 	uint64_t size;
 };
 static_assert(sizeof(struct vfio_user_dma_map) == 32, "DMA_MAP");
@@ -79,8 +80,8 @@ struct vfio_user_region_access {
 };
 static_assert(sizeof(struct vfio_user_region_access) == 16, "REGION_READ and REGION_WRITE");
 
-/* BAR0 of Peal's controller: registers 0x0000-0x0fff trapped, doorbells from 0x1000 mapped (one page; 64-byte
- * stride: 4 pages), then the wake page. */
+/* BAR0 of Peal's controller: registers 0x0000-0x0fff trapped, doorbells from 0x1000 mapped (one
+ * page; 64-byte stride: 4 pages), then the wake page. */
 #define VFU_DOORBELL_OFFSET 0x1000u
 #define VFU_DOORBELL_BYTES_STRIDE4 0x1000u
 #define VFU_DOORBELL_BYTES_STRIDE64 0x5000u /* 129 queue pairs x 2 x 64, in pages */
@@ -88,8 +89,9 @@ static_assert(sizeof(struct vfio_user_region_access) == 16, "REGION_READ and REG
 #define VFU_BAR0_BYTES 0x8000u
 
 /*
- * The wake page, one 64-byte line per I/O worker: a client stores its doorbell, fences fully, loads sleeping[w] of the
- * worker that serves the queue and writes the eventfd when it is not 0. queue_worker[qid] says which line.
+ * The wake page, one 64-byte line per I/O worker: a client stores its doorbell, fences fully, loads
+ * sleeping[w] of the worker that serves the queue and writes the eventfd when it is not 0.
+ * queue_worker[qid] says which line.
  */
 struct vfu_wake_page {
 	struct {

@@ -1,35 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store: the file to read first. A store_set is one namespace's key space, cut into shards; a shard belongs to one
- * reactor and is a stack of stores (tiers), each of which answers or asks the one below:
+ * The store: the file to read first. A store_set is one namespace's key space, cut into shards; a
+ * shard belongs to one reactor and is a stack of stores (tiers), each of which answers or asks the
+ * one below:
  *
- *     store_submit(set, home, io)          the door: hash -> shard -> its owner (by message when that isn't home)
+ *     store_submit(set, home, io)    the door: hash -> shard -> its owner (by message if not home)
  *            |
- *     +------v------+   store_down(io, up)   +-------------+            +------+
- *     |    dram     | ---------------------> |  ssd, fault | -- ... --> | null |      ops == NULL: ask below
- *     +-------------+ <--------------------- +-------------+            +------+
+ *     +------v------+   store_down(io, up)   +-------------+            +------+  ops ==
+ *     |    dram     | ---------------------> |  ssd, fault | -- ... --> | null |  NULL: ask
+ *     +-------------+ <--------------------- +-------------+            +------+  below
  *            |           up(io, res)
  *     io->end(io, res)                     on home, exactly once
  *
  * Promises.
- *  - Every verb is void and completes exactly once. Handed an io, a store does exactly one of store_done(io, res) and
- *    store_down(io, up), now or later.
- *  - Who does what: the owner looks up, pins and returns a view (where the value's bytes lie and its seals). The
- *    submitter (the queue's own reactor) copies and checks, then lets go with store_release(), which goes back
- *    by message. Bytes and seals under a view never change and never move until it is released.
- *  - A value gets its bytes before it is visible: STORE_BUF gives an unpublished view to fill (bytes and seals), STORE_PUT
- *    publishes it. PUT and FILL consume the view whatever the outcome.
- *  - Versions grow per key. A put or del is acknowledged only after every tier below has dropped the older version
- *    (a durable tombstone where the tier persists); in an `immutable` set a put needs no such thing. A fill whose key
- *    was put or deleted after it began is dropped (-ESTALE). A failed read of a dirty entry is a miss and never falls
- *    through to an older value.
- *  - Doubt is a miss. Results: 0; -ENOENT miss, absent (or its bytes could not be trusted); -EEXIST; -ENOSPC no room even
- *    after eviction; -EFBIG value larger than the set allows; -ESTALE want_ver or if_ver is not the current one;
- *    -ECANCELED the set is being destroyed; -EBUSY a bound was hit, try later. Nothing else reaches the submitter.
+ *  - Every verb is void and completes exactly once. Handed an io, a store does exactly one of
+ *    store_done(io, res) and store_down(io, up), now or later.
+ *  - Who does what: the owner looks up, pins and returns a view (where the value's bytes lie and
+ *    its seals). The submitter (the queue's own reactor) copies and checks, then lets go with
+ *    store_release(), which goes back by message. Bytes and seals under a view never change and
+ *    never move until it is released.
+ *  - A value gets its bytes before it is visible: STORE_BUF gives an unpublished view to fill
+ *    (bytes and seals), STORE_PUT publishes it. PUT and FILL consume the view whatever the outcome.
+ *  - Versions grow per key. A put or del is acknowledged only after every tier below has dropped
+ *    the older version (a durable tombstone where the tier persists); in an `immutable` set a put
+ *    needs no such thing. A fill whose key was put or deleted after it began is dropped (-ESTALE).
+ *    A failed read of a dirty entry is a miss and never falls through to an older value.
+ *  - Doubt is a miss. Results: 0; -ENOENT miss, absent (or its bytes could not be trusted);
+ *    -EEXIST; -ENOSPC no room even after eviction; -EFBIG value larger than the set allows; -ESTALE
+ *    want_ver or if_ver is not the current one; -ECANCELED the set is being destroyed; -EBUSY a
+ *    bound was hit, try later. Nothing else reaches the submitter.
  *  - Mutations of one key are taken one after the other (store_gate.c); reads never wait for them.
- *  - Capacity is hard: bytes of arenas, index and side tables together never exceed what the set was given.
+ *  - Capacity is hard: bytes of arenas, index and side tables together never exceed what the set
+ *    was given.
  *
- * No thread-local state, no clock of its own, no lock: everything runs in reactor_step() of the owner or of home.
+ * No thread-local state, no clock of its own, no lock: everything runs in reactor_step() of the
+ * owner or of home.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -49,7 +54,10 @@
 struct store;
 struct store_set;
 
-/* Made once where the key enters; hash = hash_key(b, len) (base/hash.h): shard, list order and seals come from it. */
+/*
+ * Made once where the key enters; hash = hash_key(b, len) (base/hash.h): shard, list order and
+ * seals come from it.
+ */
 struct store_key {
 	union {
 		uint8_t b[16]; /* zero behind len */
@@ -70,7 +78,10 @@ static inline bool store_key_equal(const struct store_key *a, const struct store
 	return a->w[0] == b->w[0] && a->w[1] == b->w[1] && a->len == b->len;
 }
 
-/* What a value carries beside its bytes (STORE_EX); stored apart, returned with it. All zero = none. */
+/*
+ * What a value carries beside its bytes (STORE_EX); stored apart, returned with it. All zero =
+ * none.
+ */
 struct store_meta {
 	uint8_t parent[16];
 	uint8_t group[16];
@@ -83,12 +94,25 @@ struct store_meta {
 };
 
 enum store_op {
-	STORE_BUF,   /* key, len (bytes), flags -> view, unpublished and writable, seals zero */
-	STORE_PUT,   /* key, view, meta, flags -> ver; consumes the view: st == NULL afterwards */
-	STORE_GET,   /* key, off, len, ver (wanted, 0 = any) -> view, ver; off past the end is fine: nothing in the view */
-	STORE_FILL,  /* key, view, meta, ver: put of an older tier's value, only if nothing newer is known; between tiers */
-	STORE_INVAL, /* key, ver: versions < ver are dead in this tier and below, durably; between tiers */
-	STORE_DEL,   /* key -> -ENOENT when absent; below the top also ver: versions < ver are dead (0: the tier's own) */
+	STORE_BUF, /* key, len (bytes), flags -> view, unpublished and writable, seals zero */
+	STORE_PUT, /* key, view, meta, flags -> ver; consumes the view: st == NULL afterwards */
+	/*
+	 * key, off, len, ver (wanted, 0 = any) -> view, ver; off past the end is fine: nothing
+	 * in the view
+	 */
+	STORE_GET,
+	/*
+	 * key, view, meta, ver: put of an older tier's value, only if nothing newer is known;
+	 * between tiers
+	 */
+	STORE_FILL,
+	/* key, ver: versions < ver are dead in this tier and below, durably; between tiers */
+	STORE_INVAL,
+	/*
+	 * key -> -ENOENT when absent; below the top also ver: versions < ver are dead (0: the
+	 * tier's own)
+	 */
+	STORE_DEL,
 	STORE_EXIST, /* key -> 0 or -ENOENT; view.value_len and ver are set, nothing is pinned */
 	STORE_MATCH, /* match: an array of keys */
 	STORE_LIST,  /* list */
@@ -100,13 +124,14 @@ enum {
 	STORE_IF_ABSENT = 1u << 0,  /* BUF, PUT: -EEXIST when the key is there */
 	STORE_IF_PRESENT = 1u << 1, /* BUF, PUT: -ENOENT when it is not */
 	STORE_NO_TOUCH = 1u << 2,   /* a look, not a use: eviction order stays */
-	STORE_MEM_ONLY = 1u << 3,   /* answer from tiers in memory, never wait for a device or a cluster */
+	/* answer from tiers in memory, never wait for a device or a cluster */
+	STORE_MEM_ONLY = 1u << 3,
 };
 
 /*
- * A pinned value, or an unpublished buffer. Plain data: may be moved while it is not being released.
- * [off, off + len) is what the runs cover: at least the chunks around what was asked for, whole chunks, often the whole
- * value (dram). off is a multiple of the chunk.
+ * A pinned value, or an unpublished buffer. Plain data: may be moved while it is not being
+ * released. [off, off + len) is what the runs cover: at least the chunks around what was asked for,
+ * whole chunks, often the whole value (dram). off is a multiple of the chunk.
  */
 struct store_view {
 	struct store *st; /* NULL = empty */
@@ -115,8 +140,12 @@ struct store_view {
 	uint64_t len;
 	uint64_t ver;
 	uint32_t value_len;
-	uint8_t tier;    /* index in the stack; 0 = top */
-	bool is_bad;     /* set before release when its bytes did not fit their seals: the entry is dropped, an alert raised */
+	uint8_t tier; /* index in the stack; 0 = top */
+	/*
+	 * set before release when its bytes did not fit their seals: the entry is dropped, an
+	 * alert raised
+	 */
+	bool is_bad;
 	/* The door's, while it is being released. */
 	struct mbox_msg msg;
 	struct reactor *home;
@@ -136,17 +165,18 @@ struct store_match {
 	uint64_t todo; /* shards still to visit */
 };
 
-/* Keys in order of (hash, key), each once. A page starts behind `after` when has_after, at hash `after.hash` (0: at the
- * first key) otherwise. A tier fills keys[0..max) from its own shard; max may be 0: only `more` is wanted. */
+/* Keys in order of (hash, key), each once. A page starts behind `after` when has_after, at hash
+ * `after.hash` (0: at the first key) otherwise. A tier fills keys[0..max) from its own shard;
+ * max may be 0: only `more` is wanted. */
 struct store_list {
 	struct store_key after;
 	bool has_after;
 	bool is_inclusive; /* `after` itself comes first if it exists */
-	bool more;         /* out: there are keys behind the last one given */
+	bool more;	   /* out: there are keys behind the last one given */
 	uint32_t max;
-	uint32_t nr; /* out */
+	uint32_t nr;		/* out */
 	struct store_key *keys; /* out, room for max */
-	uint32_t nr_before; /* the door's: keys that earlier shards gave */
+	uint32_t nr_before;	/* the door's: keys that earlier shards gave */
 };
 
 struct store_io;
@@ -155,8 +185,9 @@ typedef void store_end_fn(struct store_io *io, int res);
 struct store_frame {
 	store_end_fn *up;
 	struct store *at; /* whose frame it is */
-	uint8_t op;       /* of the io while it was here: store_down_as() */
-	uint64_t scratch[STORE_FRAME_WORDS]; /* the store's own, across a store_down(); static_assert that it fits */
+	uint8_t op;	  /* of the io while it was here: store_down_as() */
+	/* the store's own, across a store_down(); static_assert that it fits */
+	uint64_t scratch[STORE_FRAME_WORDS];
 };
 
 /* What a look-up touches comes first. */
@@ -193,23 +224,31 @@ struct store_io {
 	struct store_frame frame[STORE_DEPTH_MAX];
 };
 
-/* Submits to the key's shard (MATCH, LIST and FLUSH visit every shard they must). end() may run inside, when home owns
- * the shard and the answer is in memory. */
+/* Submits to the key's shard (MATCH, LIST and FLUSH visit every shard they must). end() may run
+ * inside, when home owns the shard and the answer is in memory. */
 void store_submit(struct store_set *set, struct reactor *home, struct store_io *io);
 
-/* For the second pass over a burst: pulls the index lines of key into the cache. stage 0: bucket, stage 1: entry. Nothing
- * when home isn't the owner. */
-void store_prefetch(struct store_set *set, struct reactor *home, const struct store_key *key, int stage);
+/* For the second pass over a burst: pulls the index lines of key into the cache. stage 0:
+ * bucket, stage 1: entry. Nothing when home isn't the owner. */
+void store_prefetch(struct store_set *set, struct reactor *home, const struct store_key *key,
+		    int stage);
 
-/* Runs of the view from byte `off` of the value on: fills up to nr, returns how many (0 at the end). Any reactor. */
+/*
+ * Runs of the view from byte `off` of the value on: fills up to nr, returns how many (0 at the
+ * end). Any reactor.
+ */
 unsigned store_runs(const struct store_view *v, uint64_t off, struct mem_run *runs, unsigned nr);
-/* Seals of the view; [0] is that of chunk view.off / MEM_CHUNK_BYTES. Writable while unpublished. */
+/*
+ * Seals of the view; [0] is that of chunk view.off / MEM_CHUNK_BYTES. Writable while
+ * unpublished.
+ */
 uint64_t *store_seals(const struct store_view *v);
 /* Never NULL: all zero when the value carries none. Valid until release. */
 const struct store_meta *store_meta(const struct store_view *v);
-/* Unpins (or frees an unpublished buffer), at once when home owns the shard, by message otherwise: *v must stay where it
- * is until done(v) has run on home (possibly inside). done may be NULL when home owns the shard or *v lives as long as
- * the set. v->st is NULL afterwards; an empty view is fine. */
+/* Unpins (or frees an unpublished buffer), at once when home owns the shard, by message
+ * otherwise: *v must stay where it is until done(v) has run on home (possibly inside). done may
+ * be NULL when home owns the shard or *v lives as long as the set. v->st is NULL afterwards; an
+ * empty view is fine. */
 void store_release(struct store_view *v, struct reactor *home, void (*done)(struct store_view *v));
 
 /* A mem_iter over the bytes of a view, from chunk-aligned `off` on. */
@@ -222,9 +261,10 @@ struct store_view_iter {
 void store_view_iter_init(struct store_view_iter *vi, const struct store_view *v, uint64_t off);
 
 /*
- * Reading a value in pieces of at most STORE_PIECE_BYTES, in order, one piece at a time with the next ones under way:
- * piece() gets a view range that the reader copies and checks, then calls store_read_next(). Version pinned by the first.
- * end(): 0, or as store results, or the reader's own err; -ESTALE when the value changed half way (start again, or call it a miss).
+ * Reading a value in pieces of at most STORE_PIECE_BYTES, in order, one piece at a time with the
+ * next ones under way: piece() gets a view range that the reader copies and checks, then calls
+ * store_read_next(). Version pinned by the first. end(): 0, or as store results, or the reader's
+ * own err; -ESTALE when the value changed half way (start again, or call it a miss).
  */
 #define STORE_READ_AHEAD 3
 struct store_read;
@@ -242,7 +282,8 @@ struct store_read {
 	uint64_t len; /* clipped to the value when the first piece is there */
 	uint64_t want_ver;
 	uint8_t flags;
-	void (*piece)(struct store_read *rd, const struct store_view *v, uint64_t off, uint64_t len);
+	void (*piece)(struct store_read *rd, const struct store_view *v, uint64_t off,
+		      uint64_t len);
 	void (*end)(struct store_read *rd, int res);
 	/* Out, from the first piece() on. */
 	uint64_t ver;
@@ -251,7 +292,7 @@ struct store_read {
 	/* Its own. */
 	uint64_t pos;
 	uint64_t issued;
-	uint64_t given; /* bytes of the piece that the reader has */
+	uint64_t given;	 /* bytes of the piece that the reader has */
 	uint8_t nr_used; /* slots from `first` on that are not free */
 	uint8_t first;
 	bool is_pinned; /* the first piece has come */
@@ -262,15 +303,18 @@ struct store_read {
 };
 /* The struct may be reused from end() on. piece() and end() may run inside. */
 void store_read_start(struct store_read *rd);
-/* The piece is done: is_bad = its bytes did not fit the seals (the read ends with -ENOENT). err < 0 ends the read. */
+/*
+ * The piece is done: is_bad = its bytes did not fit the seals (the read ends with -ENOENT). err
+ * < 0 ends the read.
+ */
 void store_read_next(struct store_read *rd, bool is_bad, int err);
 
-/* ---- what a tier implements ------------------------------------------------------------------------------------ */
+/* ---- what a tier implements ---- */
 
 struct store_stats {
 	uint64_t capacity_bytes; /* hard bound, everything included */
-	uint64_t used_bytes;     /* counted against it now */
-	uint64_t value_bytes;    /* logical bytes stored */
+	uint64_t used_bytes;	 /* counted against it now */
+	uint64_t value_bytes;	 /* logical bytes stored */
 	uint64_t nr_keys;
 	uint64_t index_bytes;
 	uint64_t hits;
@@ -279,22 +323,26 @@ struct store_stats {
 	uint64_t evictions;
 	uint64_t evicted_bytes;
 	uint64_t bad_seals; /* alerts */
-	uint64_t full;      /* -ENOSPC given */
+	uint64_t full;	    /* -ENOSPC given */
 };
 
 struct store_ops {
 	const char *name;
 	bool is_memory; /* MATCH says STORE_MEMORY */
-	void (*verb[STORE_NR_OPS])(struct store *s, struct store_io *io); /* NULL: ask below; LIST and MATCH merge below */
-	unsigned (*runs)(const struct store_view *v, uint64_t off, struct mem_run *runs, unsigned nr);
+	/* NULL: ask below; LIST and MATCH merge below */
+	void (*verb[STORE_NR_OPS])(struct store *s, struct store_io *io);
+	unsigned (*runs)(const struct store_view *v, uint64_t off, struct mem_run *runs,
+			 unsigned nr);
 	uint64_t *(*seals)(const struct store_view *v);
 	const struct store_meta *(*meta)(const struct store_view *v);
 	void (*release)(struct store *s, struct store_view *v); /* owner */
 	void (*prefetch)(struct store *s, const struct store_key *key, int stage);
-	void (*stats)(const struct store *s, struct store_stats *st); /* any thread: counters only */
-	int (*step)(struct store *s); /* bounded background work; > 0 when some was done; NULL = none */
-	/* capacity in bytes; 0 when it holds, -EAGAIN while it shrinks as evictions go (asked again next turn), -EINVAL
-	 * below the tier's least */
+	/* any thread: counters only */
+	void (*stats)(const struct store *s, struct store_stats *st);
+	/* bounded background work; > 0 when some was done; NULL = none */
+	int (*step)(struct store *s);
+	/* capacity in bytes; 0 when it holds, -EAGAIN while it shrinks as evictions go (asked
+	 * again next turn), -EINVAL below the tier's least */
 	int (*resize)(struct store *s, uint64_t bytes);
 	void (*destroy)(struct store *s); /* nothing in flight, nothing pinned */
 };
@@ -302,7 +350,11 @@ struct store_ops {
 /* Head of every store's own struct. Belongs to the shard's owner. */
 struct store {
 	const struct store_ops *ops;
-	struct store *below; /* NULL: the bottom; store_down() there ends with -ENOENT; FLUSH, INVAL, MATCH, LIST with 0 */
+	/*
+	 * NULL: the bottom; store_down() there ends with -ENOENT; FLUSH, INVAL, MATCH, LIST with
+	 * 0
+	 */
+	struct store *below;
 	struct store_set *set;
 	struct reactor *owner;
 	uint16_t shard;
@@ -310,19 +362,21 @@ struct store {
 };
 
 /*
- * The io of a PUT or FILL carries the view: a tier that takes it clears view.st; if it is still there at the end (the tier
- * failed before it took it) the door releases it.
+ * The io of a PUT or FILL carries the view: a tier that takes it clears view.st; if it is still
+ * there at the end (the tier failed before it took it) the door releases it.
  */
 void store_done(struct store_io *io, int res);
-void store_down(struct store_io *io, store_end_fn *up); /* up may be NULL: the result is passed on as it is */
-/* Asks below another verb about the same key (a PUT asks for an INVAL, with io->ver set): io->op is the old one again when
- * up() runs. The io goes on holding its key. */
+/* up may be NULL: the result is passed on as it is */
+void store_down(struct store_io *io, store_end_fn *up);
+/* Asks below another verb about the same key (a PUT asks for an INVAL, with io->ver set): io->op
+ * is the old one again when up() runs. The io goes on holding its key. */
 void store_down_as(struct store_io *io, enum store_op op, store_end_fn *up);
 void *store_scratch(struct store_io *io); /* this store's frame */
 /*
- * A tier's own request (write-back, promotion) to the store below it, or to s itself and what is below: io->end on this
- * reactor, with the tiers' results untranslated. PUT, DEL, FILL and INVAL wait for the key like anybody's: never wait for one
- * from inside a mutation of the same key, use store_down_as() there.
+ * A tier's own request (write-back, promotion) to the store below it, or to s itself and what is
+ * below: io->end on this reactor, with the tiers' results untranslated. PUT, DEL, FILL and INVAL
+ * wait for the key like anybody's: never wait for one from inside a mutation of the same key, use
+ * store_down_as() there.
  */
 void store_submit_below(struct store *s, struct store_io *io);
 void store_submit_at(struct store *s, struct store_io *io);
@@ -331,8 +385,8 @@ void store_submit_at(struct store *s, struct store_io *io);
 int store_key_cmp(const struct store_key *a, const struct store_key *b);
 /* Is k on this page at all? */
 bool store_list_wants(const struct store_list *l, const struct store_key *k);
-/* Merges one wanted key into keys[0..nr), which stays sorted, each once; when there are more than max the last falls out
- * and `more` is set. Adding in order is cheap. */
+/* Merges one wanted key into keys[0..nr), which stays sorted, each once; when there are more
+ * than max the last falls out and `more` is set. Adding in order is cheap. */
 void store_list_add(struct store_list *l, const struct store_key *k);
 /* Has this tier to look key i up? Not when it lies in another shard or a tier above has it. */
 static inline bool store_match_wants(const struct store_io *io, uint32_t i)
@@ -341,7 +395,7 @@ static inline bool store_match_wants(const struct store_io *io, uint32_t i)
 	       store_shard_of(io->match.keys[i].hash, io->match.nr_shards) == io->shard;
 }
 
-/* ---- sets ------------------------------------------------------------------------------------------------------ */
+/* ---- sets ---- */
 
 struct store_set_opts {
 	const char *name;
@@ -355,7 +409,10 @@ struct store_set_opts {
 
 struct store_set;
 int store_set_create(const struct store_set_opts *o, struct store_set **set);
-/* Puts s (made for `shard`) under what the shard has so far: the first one is the top. Before the set is used. */
+/*
+ * Puts s (made for `shard`) under what the shard has so far: the first one is the top. Before
+ * the set is used.
+ */
 void store_set_push(struct store_set *set, unsigned shard, struct store *s);
 unsigned store_set_nr_shards(const struct store_set *set);
 bool store_set_is_immutable(const struct store_set *set);
@@ -365,15 +422,19 @@ int store_set_stats(const struct store_set *set, unsigned tier, struct store_sta
 /* What the door has seen, summed over the shards. Any thread. */
 struct store_door_stats {
 	uint64_t ops[STORE_NR_OPS];
-	uint64_t waits;      /* mutations that waited for their key */
+	uint64_t waits;	     /* mutations that waited for their key */
 	uint64_t unexpected; /* results outside the closed set, told as a miss or -ENOSPC */
-	uint64_t busy;       /* operations under way */
+	uint64_t busy;	     /* operations under way */
 };
 void store_set_door_stats(const struct store_set *set, struct store_door_stats *st);
-/* Each async: done(arg, res) on home. destroy: the submitter has stopped submitting and released its views. */
-void store_set_resize(struct store_set *set, struct reactor *home, uint64_t bytes, void (*done)(void *arg, int res),
-		      void *arg);
-void store_set_destroy(struct store_set *set, struct reactor *home, void (*done)(void *arg, int res), void *arg);
+/*
+ * Each async: done(arg, res) on home. destroy: the submitter has stopped submitting and released
+ * its views.
+ */
+void store_set_resize(struct store_set *set, struct reactor *home, uint64_t bytes,
+		      void (*done)(void *arg, int res), void *arg);
+void store_set_destroy(struct store_set *set, struct reactor *home,
+		       void (*done)(void *arg, int res), void *arg);
 void store_alert(struct store *s, const struct store_key *key, const char *what);
 
 /* The stores that exist now. */
@@ -381,21 +442,26 @@ struct store *store_mem_create(void);  /* the oracle: exact, unbounded, synchron
 struct store *store_null_create(void); /* takes everything, has nothing */
 struct store_fault_opts {
 	uint64_t seed;
-	uint32_t fail_1024;  /* chance in 1024 that a verb fails with -EIO: a put is told as -ENOSPC, a get as a miss */
+	/* chance in 1024 that a verb fails with -EIO: a put is told as -ENOSPC, a get as a miss */
+	uint32_t fail_1024;
 	uint32_t delay_1024; /* ... that it completes in a later turn, in any order */
 	uint32_t flip_1024;  /* ... that one bit of what a get returns is wrong */
-	uint32_t stale_1024; /* ... that the answer to a get is held back until a put, inval or del of the key has passed
-			      * (or some turns have) */
+	/*
+	 * ... that the answer to a get is held back until a put, inval or del of the key has passed
+	 * (or some turns have)
+	 */
+	uint32_t stale_1024;
 };
 struct store *store_fault_create(const struct store_fault_opts *o);
 
-/* dram: `bytes` of hard capacity for this shard, at most max_keys entries (0: bytes / 4 KiB, at least 1024). segment_bytes
- * <= 1 GiB (0 = that). on_segment tells the namespace of each arena segment made, before the first view names it. */
+/* dram: `bytes` of hard capacity for this shard, at most max_keys entries (0: bytes / 4 KiB, at
+ * least 1024). segment_bytes <= 1 GiB (0 = that). on_segment tells the namespace of each arena
+ * segment made, before the first view names it. */
 struct store_dram_opts {
 	uint64_t bytes;
 	uint64_t segment_bytes;
 	uint32_t max_keys;
-	const char *policy; /* "lru" */
+	const char *policy;				      /* "lru" */
 	int (*on_segment)(void *arg, struct mem_region *reg); /* sets reg->id */
 	void *arg;
 };

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The target: controllers, queues, admin, Identify - everything of NVMe that is neither a transport nor a command set.
- * The spine of every command:
+ * The target: controllers, queues, admin, Identify - everything of NVMe that is neither a transport
+ * nor a command set. The spine of every command:
  *
- *   transport poll --> tgt_req_init --> tgt_req_prefetch --> tgt_req_execute --> ns->ops->execute | admin
- *        ^             copies the SQE,   second look at       runs it                 |
- *        |             picks ns, hashes  the index                                    v
- *   sq->ops->respond  <-------------------------------------------------------  tgt_req_complete
+ *   transport poll --> tgt_req_init --> tgt_req_prefetch --> tgt_req_execute
+ *        ^             copies the SQE,   second look at       ns->ops->execute | admin
+ *        |             picks ns, hashes  the index                 |
+ *        |                                                         v
+ *   sq->ops->respond  <------------------------------------  tgt_req_complete
  *
- * A transport fetches up to TGT_BURST SQEs, runs init over all of them, then prefetch, then execute, and posts CQEs
- * together. It takes an SQE only when a request is free and a slot of the completion queue is reserved for it.
+ * A transport fetches up to TGT_BURST SQEs, runs init over all of them, then prefetch, then
+ * execute, and posts CQEs together. It takes an SQE only when a request is free and a slot of the
+ * completion queue is reserved for it.
  *
- * Who runs it: an I/O queue and its requests belong to one worker (one per reactor); a controller's registers, admin queue,
- * features and AERs belong to its home worker. A worker's structs are touched by its own reactor only.
+ * Who runs it: an I/O queue and its requests belong to one worker (one per reactor); a controller's
+ * registers, admin queue, features and AERs belong to its home worker. A worker's structs are
+ * touched by its own reactor only.
  *
- * target/ names neither a store nor a transport: command sets come as tgt_ns_ops and tgt_csi_ops (kv/, blk/), transports as
- * tgt_ctrl_ops and tgt_sq_ops.
+ * target/ names neither a store nor a transport: command sets come as tgt_ns_ops and tgt_csi_ops
+ * (kv/, blk/), transports as tgt_ctrl_ops and tgt_sq_ops.
  */
 #ifndef TARGET_TGT_H
 #define TARGET_TGT_H
@@ -30,10 +33,10 @@
 #include "nvme/nvme_kv.h"
 
 #define TGT_BURST 64
-#define TGT_NS_MAX 1024      /* namespaces of a subsystem; NSID 1..1024 */
-#define TGT_QUEUES_MAX 128   /* I/O queue pairs of a controller */
-#define TGT_CTRLS_MAX 256    /* controllers of a subsystem */
-#define TGT_MQES 4095        /* CAP.MQES, 0's based */
+#define TGT_NS_MAX 1024	   /* namespaces of a subsystem; NSID 1..1024 */
+#define TGT_QUEUES_MAX 128 /* I/O queue pairs of a controller */
+#define TGT_CTRLS_MAX 256  /* controllers of a subsystem */
+#define TGT_MQES 4095	   /* CAP.MQES, 0's based */
 #define TGT_SEGMENTS_MAX 4096
 #define TGT_AERS_MAX 8
 #define TGT_SCRATCH_BYTES 3072
@@ -49,7 +52,7 @@ struct tgt_worker {
 	struct reactor *reactor;
 	struct mem_engine *engine;
 	struct pool reqs; /* of struct tgt_req */
-	unsigned id;      /* index in tgt_node.workers */
+	unsigned id;	  /* index in tgt_node.workers */
 };
 
 /* The workers of this process. Made by peald, constant afterwards. */
@@ -61,20 +64,24 @@ struct tgt_node {
 int tgt_worker_create(struct reactor *r, unsigned id, uint32_t nr_reqs, struct tgt_worker **w);
 void tgt_worker_destroy(struct tgt_worker *w);
 
-/* ---- requests -------------------------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 struct tgt_sq_ops {
-	/* The command is over: req->status, dw0, dw1 are set. Takes the request back. On the queue's worker. */
+	/*
+	 * The command is over: req->status, dw0, dw1 are set. Takes the request back. On the
+	 * queue's worker.
+	 */
 	void (*respond)(struct tgt_req *req);
 	/*
-	 * The data of the command: sets req->iter to a stream of `len` bytes (dir as seen by the host: MEM_FROM_PEER = host to
-	 * controller). May be called again to start over. NVME_ST_OK or why not. Memory transports use
-	 * tgt_dptr_init() with their resolve().
+	 * The data of the command: sets req->iter to a stream of `len` bytes (dir as seen by the
+	 * host: MEM_FROM_PEER = host to controller). May be called again to start over. NVME_ST_OK
+	 * or why not. Memory transports use tgt_dptr_init() with their resolve().
 	 */
 	uint16_t (*data)(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
-	/* One contiguous piece of host memory at a bus address: at most `len` bytes, what a single mapping covers. 0 or -EFAULT.
-	 * NULL on transports without memory. */
-	int (*resolve)(struct tgt_req *req, uint64_t addr, uint64_t len, enum mem_xfer_dir dir, struct mem_run *run);
+	/* One contiguous piece of host memory at a bus address: at most `len` bytes, what a
+	 * single mapping covers. 0 or -EFAULT. NULL on transports without memory. */
+	int (*resolve)(struct tgt_req *req, uint64_t addr, uint64_t len, enum mem_xfer_dir dir,
+		       struct mem_run *run);
 };
 
 /* A submission queue with its way back, embedded in the transport's own. Admin: qid 0. */
@@ -83,28 +90,36 @@ struct tgt_sq {
 	struct tgt_ctrl *ctrl;
 	struct tgt_worker *worker;
 	uint16_t qid;
-	bool has_initiator_seals; /* the initiator checks in its own memory: skip our check before the CQE */
-	uint32_t nr_inflight;     /* requests between init and respond; the transport's drain waits for 0 */
-	struct list reqs;         /* those requests, oldest first (Abort, drain) */
+	/* the initiator checks in its own memory: skip our check before the CQE */
+	bool has_initiator_seals;
+	/* requests between init and respond; the transport's drain waits for 0 */
+	uint32_t nr_inflight;
+	struct list reqs; /* those requests, oldest first (Abort, drain) */
 };
 
-/* PRP and SGL, walked with fixed state; a list is read TGT_DPTR_CACHE entries at a time when the walk gets there. */
+/*
+ * PRP and SGL, walked with fixed state; a list is read TGT_DPTR_CACHE entries at a time when the
+ * walk gets there.
+ */
 #define TGT_DPTR_CACHE 16
 struct tgt_dptr {
 	struct mem_iter it;
 	struct tgt_req *req;
 	enum mem_xfer_dir dir;
-	uint8_t kind; /* dptr.c */
-	uint64_t left; /* bytes of data still to hand out */
+	uint8_t kind;		 /* dptr.c */
+	uint64_t left;		 /* bytes of data still to hand out */
 	uint64_t addr, addr_len; /* current contiguous stretch in bus addresses */
-	uint64_t list;      /* address of the next list entry to read */
-	uint64_t list_left; /* bytes of the current list segment not yet read */
-	uint32_t nr_segments; /* SGL segments followed, bounded */
+	uint64_t list;		 /* address of the next list entry to read */
+	uint64_t list_left;	 /* bytes of the current list segment not yet read */
+	uint32_t nr_segments;	 /* SGL segments followed, bounded */
 	uint16_t cache_at, cache_nr;
 	uint64_t cache[TGT_DPTR_CACHE * 2]; /* PRP entries, or SGL descriptors of 16 bytes */
-	uint16_t status; /* the NVMe status behind a next() that failed */
+	uint16_t status;		    /* the NVMe status behind a next() that failed */
 };
-/* Checks the SQE's DPTR for `len` bytes (PSDT, PRP offsets, SGL types and lengths). Sets req->iter. */
+/*
+ * Checks the SQE's DPTR for `len` bytes (PSDT, PRP offsets, SGL types and lengths). Sets
+ * req->iter.
+ */
 uint16_t tgt_dptr_init(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
 
 struct tgt_req {
@@ -117,44 +132,53 @@ struct tgt_req {
 	uint16_t status; /* enum nvme_st; wire form without phase is status << 1 */
 	bool is_aborted; /* Abort asked for: give up at the next convenient point */
 	bool is_prepared;
-	struct list node; /* sq->reqs */
-	void *tr; /* the transport's, from before init to respond */
+	struct list node;      /* sq->reqs */
+	void *tr;	       /* the transport's, from before init to respond */
 	struct mem_iter *iter; /* after ops->data() */
 	uint64_t stamp_ns[4];  /* probes; only written when tracing is on */
 	struct tgt_dptr dptr;
-	uint64_t scratch[TGT_SCRATCH_BYTES / 8] __attribute__((aligned(64))); /* the command set's; not zeroed */
+	/* the command set's; not zeroed */
+	uint64_t scratch[TGT_SCRATCH_BYTES / 8] __attribute__((aligned(64)));
 };
 
-/* Copies the SQE, links the request, picks ns and execute, calls ns->ops->prepare. Never fails: a bad command gets an
- * execute that completes with the right status. */
+/* Copies the SQE, links the request, picks ns and execute, calls ns->ops->prepare. Never fails:
+ * a bad command gets an execute that completes with the right status. */
 void tgt_req_init(struct tgt_req *req, struct tgt_sq *sq, const struct nvme_sqe *sqe);
 void tgt_req_prefetch(struct tgt_req *req);
 void tgt_req_execute(struct tgt_req *req);
 void tgt_req_complete(struct tgt_req *req, uint16_t status);
-/* Small data (Identify, logs, lists): moves up to `len` bytes of buf, guarded, then completes with `status` on success. */
+/*
+ * Small data (Identify, logs, lists): moves up to `len` bytes of buf, guarded, then completes
+ * with `status` on success.
+ */
 void tgt_req_send(struct tgt_req *req, const void *buf, uint32_t len, uint16_t status);
 /* Synchronous small fetch of host data (<= 16 KiB). NVME_ST_OK or why not. */
 uint16_t tgt_req_fetch(struct tgt_req *req, void *buf, uint32_t len);
 
-/* ---- namespaces and subsystem ---------------------------------------------------------------------------------- */
+/* ---- namespaces and subsystem ---- */
 
 struct tgt_ns_ops {
-	uint8_t csi; /* 0 NVM, 1 KV */
+	uint8_t csi;			       /* 0 NVM, 1 KV */
 	void (*prepare)(struct tgt_req *req);  /* may be NULL: key check, hash, first prefetch */
 	void (*prefetch)(struct tgt_req *req); /* may be NULL: second prefetch */
-	void (*execute)(struct tgt_req *req);  /* any opcode: unknown ones end with Invalid Opcode */
-	/* Fills the 4096 zeroed bytes of Identify CNS 00h/05h/06h/08h as this command set has them. */
+	/* any opcode: unknown ones end with Invalid Opcode */
+	void (*execute)(struct tgt_req *req);
+	/*
+	 * Fills the 4096 zeroed bytes of Identify CNS 00h/05h/06h/08h as this command set has
+	 * them.
+	 */
 	uint16_t (*identify)(struct tgt_ns *ns, uint8_t cns, void *buf);
 	/* Bytes: capacity and used, for Identify Controller, logs and CNS 00h. */
 	void (*sizes)(struct tgt_ns *ns, uint64_t *capacity, uint64_t *used);
 	/* New capacity; done(arg, NVMe status) on `home`. NULL: can't. */
-	void (*resize)(struct tgt_ns *ns, struct reactor *home, uint64_t bytes, void (*done)(void *arg, uint16_t st),
-		       void *arg);
-	/* May be NULL: the controller was disabled or is going away, its commands are over: drop what it holds (leases). On the
-	 * controller's home worker. */
+	void (*resize)(struct tgt_ns *ns, struct reactor *home, uint64_t bytes,
+		       void (*done)(void *arg, uint16_t st), void *arg);
+	/* May be NULL: the controller was disabled or is going away, its commands are over: drop
+	 * what it holds (leases). On the controller's home worker. */
 	void (*ctrl_gone)(struct tgt_ns *ns, struct tgt_ctrl *c);
 	/* No command is in it any more, nobody can find it: free it. done on `home`. */
-	void (*destroy)(struct tgt_ns *ns, struct reactor *home, void (*done)(void *arg, uint16_t st), void *arg);
+	void (*destroy)(struct tgt_ns *ns, struct reactor *home,
+			void (*done)(void *arg, uint16_t st), void *arg);
 };
 
 /* Head of a command set's own struct. Constant while it can be found. */
@@ -165,7 +189,7 @@ struct tgt_ns {
 	uint8_t nguid[16];
 	uint8_t uuid[16];
 	char name[64];
-	struct counter inflight[REACTORS_MAX]; /* one writer each: that worker */
+	struct counter inflight[REACTORS_MAX];			  /* one writer each: that worker */
 	struct counter reads[REACTORS_MAX], writes[REACTORS_MAX]; /* commands */
 	struct counter read_bytes[REACTORS_MAX], write_bytes[REACTORS_MAX];
 };
@@ -176,60 +200,82 @@ struct tgt_csi_ops {
 	void (*effects)(uint32_t iocs[256]); /* log 05h, I/O commands */
 	/* Identify Controller for this command set, CNS 06h: 4096 zeroed bytes. */
 	uint16_t (*identify_ctrl)(void *buf);
-	/* Namespace Management create: bytes of capacity. done(arg, st, ns) on home with an ns not yet added. NULL: can't. */
-	void (*create)(void *arg, struct reactor *home, uint64_t bytes, void (*done)(void *arg, uint16_t st, struct tgt_ns *ns),
-		       void *done_arg);
+	/*
+	 * Namespace Management create: bytes of capacity. done(arg, st, ns) on home with an ns
+	 * not yet added. NULL: can't.
+	 */
+	void (*create)(void *arg, struct reactor *home, uint64_t bytes,
+		       void (*done)(void *arg, uint16_t st, struct tgt_ns *ns), void *done_arg);
 	void *arg;
 };
 
 struct tgt_subsys_opts {
-	const char *nqn;    /* <= 223 bytes */
-	const char *serial; /* <= 20 */
-	const char *model;  /* <= 40 */
+	const char *nqn;	 /* <= 223 bytes */
+	const char *serial;	 /* <= 20 */
+	const char *model;	 /* <= 40 */
 	uint64_t capacity_bytes; /* of the node: namespaces together never exceed it */
 };
-int tgt_subsys_create(const struct tgt_node *node, const struct tgt_subsys_opts *o, struct tgt_subsys **ss);
+int tgt_subsys_create(const struct tgt_node *node, const struct tgt_subsys_opts *o,
+		      struct tgt_subsys **ss);
 void tgt_subsys_destroy(struct tgt_subsys *ss); /* no controllers, no namespaces left */
 const struct tgt_node *tgt_subsys_node(const struct tgt_subsys *ss);
 void tgt_subsys_csi_add(struct tgt_subsys *ss, const struct tgt_csi_ops *ops);
-/* nsid 0 = lowest free. 0, -EEXIST, -ENOSPC (too many, or over the node's capacity). Control plane: worker 0's reactor, or before
- * the reactors run. Hosts that asked for it get an AEN and find it in log 04h. */
+/* nsid 0 = lowest free. 0, -EEXIST, -ENOSPC (too many, or over the node's capacity). Control
+ * plane: worker 0's reactor, or before the reactors run. Hosts that asked for it get an AEN and
+ * find it in log 04h. */
 int tgt_subsys_ns_add(struct tgt_subsys *ss, struct tgt_ns *ns, uint32_t nsid);
-/* Hides it, waits until no command is in it, destroys it, tells the hosts. From worker 0's reactor. */
-void tgt_subsys_ns_del(struct tgt_subsys *ss, uint32_t nsid, void (*done)(void *arg, uint16_t st), void *arg);
-void tgt_subsys_ns_resize(struct tgt_subsys *ss, uint32_t nsid, uint64_t bytes, void (*done)(void *arg, uint16_t st),
-			  void *arg);
-struct tgt_ns *tgt_subsys_ns(struct tgt_subsys *ss, uint32_t nsid); /* NULL; any worker, within one turn */
+/*
+ * Hides it, waits until no command is in it, destroys it, tells the hosts. From worker 0's
+ * reactor.
+ */
+void tgt_subsys_ns_del(struct tgt_subsys *ss, uint32_t nsid, void (*done)(void *arg, uint16_t st),
+		       void *arg);
+void tgt_subsys_ns_resize(struct tgt_subsys *ss, uint32_t nsid, uint64_t bytes,
+			  void (*done)(void *arg, uint16_t st), void *arg);
+/* NULL; any worker, within one turn */
+struct tgt_ns *tgt_subsys_ns(struct tgt_subsys *ss, uint32_t nsid);
 /* Arena segments that LEASE names: index or -ENOSPC; the region's id is set. Any worker reads. */
 int tgt_subsys_segment_add(struct tgt_subsys *ss, struct mem_region *reg);
 void tgt_subsys_segment_del(struct tgt_subsys *ss, uint32_t segment);
 struct mem_region *tgt_subsys_segment(struct tgt_subsys *ss, uint32_t segment); /* NULL */
 
-/* ---- controllers ----------------------------------------------------------------------------------------------- */
+/* ---- controllers ---- */
 
 struct tgt_queue_params {
 	uint16_t qid;
-	uint16_t cqid;   /* SQ only */
-	uint32_t size;   /* slots, 2..4096 */
-	uint64_t addr;   /* bus address of the contiguous ring */
+	uint16_t cqid;	 /* SQ only */
+	uint32_t size;	 /* slots, 2..4096 */
+	uint64_t addr;	 /* bus address of the contiguous ring */
 	uint16_t vector; /* CQ only */
 	bool has_irq;
 };
 
 /* The transport's side of a controller. Async ones finish with the function named. */
 struct tgt_ctrl_ops {
-	/* CC.EN 0 -> 1, registers checked: make the admin queue (sq/cq qid 0 from asq, acq), then tgt_ctrl_enabled(). */
-	void (*enable)(struct tgt_ctrl *c, const struct tgt_queue_params *asq, const struct tgt_queue_params *acq);
-	/* CC.EN 1 -> 0, reset or shutdown: stop every queue, drain, drop them, then tgt_ctrl_disabled(). Target has completed its
-	 * AERs (without CQE) before. */
+	/*
+	 * CC.EN 0 -> 1, registers checked: make the admin queue (sq/cq qid 0 from asq, acq),
+	 * then tgt_ctrl_enabled().
+	 */
+	void (*enable)(struct tgt_ctrl *c, const struct tgt_queue_params *asq,
+		       const struct tgt_queue_params *acq);
+	/* CC.EN 1 -> 0, reset or shutdown: stop every queue, drain, drop them, then
+	 * tgt_ctrl_disabled(). Target has completed its AERs (without CQE) before. */
 	void (*disable)(struct tgt_ctrl *c);
-	/* Create and Delete I/O CQ/SQ: parameters are checked; complete `req` when done. NULL on fabrics: Invalid Opcode. */
-	void (*cq_create)(struct tgt_ctrl *c, const struct tgt_queue_params *p, struct tgt_req *req);
-	void (*sq_create)(struct tgt_ctrl *c, const struct tgt_queue_params *p, struct tgt_req *req);
+	/*
+	 * Create and Delete I/O CQ/SQ: parameters are checked; complete `req` when done. NULL on
+	 * fabrics: Invalid Opcode.
+	 */
+	void (*cq_create)(struct tgt_ctrl *c, const struct tgt_queue_params *p,
+			  struct tgt_req *req);
+	void (*sq_create)(struct tgt_ctrl *c, const struct tgt_queue_params *p,
+			  struct tgt_req *req);
 	void (*sq_delete)(struct tgt_ctrl *c, uint16_t qid, struct tgt_req *req);
 	void (*cq_delete)(struct tgt_ctrl *c, uint16_t qid, struct tgt_req *req);
 	bool (*has_queue)(struct tgt_ctrl *c, bool is_cq, uint16_t qid);
-	/* Abort: the request with that CID in that SQ, on its worker; sets is_aborted. done(req) completes. */
+	/*
+	 * Abort: the request with that CID in that SQ, on its worker; sets is_aborted. done(req)
+	 * completes.
+	 */
 	void (*abort)(struct tgt_ctrl *c, uint16_t sqid, uint16_t cid, struct tgt_req *req);
 	/* Keep Alive ran out. */
 	void (*fatal)(struct tgt_ctrl *c, const char *why);
@@ -239,11 +285,11 @@ struct tgt_ctrl_opts {
 	const struct tgt_ctrl_ops *ops;
 	struct tgt_worker *home;
 	uint32_t max_queues; /* I/O queue pairs */
-	uint8_t dstrd;       /* CAP.DSTRD */
-	uint8_t mdts;        /* in 4 KiB << mdts, 0 = no limit */
+	uint8_t dstrd;	     /* CAP.DSTRD */
+	uint8_t mdts;	     /* in 4 KiB << mdts, 0 = no limit */
 	bool is_operator;    /* may use Namespace Management and the vendor admin commands */
 	bool is_fabrics;
-	const char *host;    /* for the log: who is it */
+	const char *host; /* for the log: who is it */
 };
 int tgt_ctrl_create(struct tgt_subsys *ss, const struct tgt_ctrl_opts *o, struct tgt_ctrl **c);
 void tgt_ctrl_destroy(struct tgt_ctrl *c); /* disabled */
@@ -252,18 +298,22 @@ struct tgt_subsys *tgt_ctrl_subsys(struct tgt_ctrl *c);
 void *tgt_ctrl_priv(struct tgt_ctrl *c); /* the transport's */
 void tgt_ctrl_set_priv(struct tgt_ctrl *c, void *priv);
 
-/* Registers, BAR0 0x00 to 0xfff (NVMe Base 2.0, 3.1.3; Fabrics property get and set). len 4 or 8, aligned; -EINVAL otherwise.
- * Unknown registers read as 0 and ignore writes. */
+/* Registers, BAR0 0x00 to 0xfff (NVMe Base 2.0, 3.1.3; Fabrics property get and set). len 4 or
+ * 8, aligned; -EINVAL otherwise. Unknown registers read as 0 and ignore writes. */
 int tgt_ctrl_reg_read(struct tgt_ctrl *c, uint32_t off, uint32_t len, uint64_t *val);
 int tgt_ctrl_reg_write(struct tgt_ctrl *c, uint32_t off, uint32_t len, uint64_t val);
-void tgt_ctrl_set_dstrd(struct tgt_ctrl *c, uint8_t dstrd, uint32_t max_queues); /* while disabled */
+/* while disabled */
+void tgt_ctrl_set_dstrd(struct tgt_ctrl *c, uint8_t dstrd, uint32_t max_queues);
 void tgt_ctrl_enabled(struct tgt_ctrl *c, bool ok); /* RDY, or CFS */
-void tgt_ctrl_disabled(struct tgt_ctrl *c);         /* RDY 0 */
+void tgt_ctrl_disabled(struct tgt_ctrl *c);	    /* RDY 0 */
 /* The peer went away or wants a reset: as CC.EN = 0; done() when disabled. At once when it was. */
 void tgt_ctrl_reset(struct tgt_ctrl *c, void (*done)(void *arg), void *arg);
 /* Something went wrong that a host should hear of (log 01h, log 02h critical warning bits, AEN). */
 void tgt_ctrl_aen(struct tgt_ctrl *c, uint8_t type, uint8_t info, uint8_t log);
-/* A corrupt value was caught somewhere: counts as media error in log 02h of every controller. Any worker. */
+/*
+ * A corrupt value was caught somewhere: counts as media error in log 02h of every controller.
+ * Any worker.
+ */
 void tgt_subsys_media_error(struct tgt_subsys *ss);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a transport is to peald: something that listens for hosts and turns their bytes into tgt requests. Each has its
- * own create function with its own options and gives back this head.
+ * What a transport is to peald: something that listens for hosts and turns their bytes into tgt
+ * requests. Each has its own create function with its own options and gives back this head.
  */
 #ifndef TRANSPORT_TR_H
 #define TRANSPORT_TR_H
@@ -13,11 +13,16 @@ struct tr;
 
 struct tr_ops {
 	const char *name;
-	int (*start)(struct tr *tr); /* listen; 0 or -errno; before the reactors run, or on worker 0's reactor */
-	/* No new hosts, reset those that are there; done(arg) on worker 0's reactor when none is left. */
+	/* listen; 0 or -errno; before the reactors run, or on worker 0's reactor */
+	int (*start)(struct tr *tr);
+	/*
+	 * No new hosts, reset those that are there; done(arg) on worker 0's reactor when none is
+	 * left.
+	 */
 	void (*stop)(struct tr *tr, void (*done)(void *arg), void *arg);
 	void (*destroy)(struct tr *tr); /* stopped */
-	unsigned (*nr_hosts)(struct tr *tr); /* attached now; worker 0's reactor. peald's linger counts on it */
+	/* attached now; worker 0's reactor. peald's linger counts on it */
+	unsigned (*nr_hosts)(struct tr *tr);
 };
 
 struct tr {
@@ -25,11 +30,12 @@ struct tr {
 };
 
 struct vfu_opts {
-	const char *dir;        /* <dir>/cntrl is the socket */
-	unsigned max_clients;   /* 0 = 64 */
-	uint64_t poll_ns;       /* sleep bound while stock guests are attached, 0 = 5 ms */
-	bool is_busy;           /* never sleep */
-	const char *record_dir; /* NULL: off; else each controller's SQEs and CQEs go to a file there (transport/replay) */
+	const char *dir;      /* <dir>/cntrl is the socket */
+	unsigned max_clients; /* 0 = 64 */
+	uint64_t poll_ns;     /* sleep bound while stock guests are attached, 0 = 5 ms */
+	bool is_busy;	      /* never sleep */
+	/* NULL: off; else each controller's SQEs and CQEs go to a file there (transport/replay) */
+	const char *record_dir;
 };
 int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every unit test includes first: cmocka and the headers that it wants before itself. Tests never
- * sleep and never assert on time; a test that draws random numbers takes its seed from unit_seed() and
- * prints it, so that a failure can be run again with PEAL_SEED=<n>.
+ * What every unit test includes first: cmocka and the headers that it wants before itself. Tests
+ * never sleep and never assert on time; a test that draws random numbers takes its seed from
+ * unit_seed() and prints it, so that a failure can be run again with PEAL_SEED=<n>.
  */
 #pragma once
 

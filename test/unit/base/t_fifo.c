@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fifo.h: first in, first out, also across running empty, pushing back in front and splicing. One thread.
+ * fifo.h: first in, first out, also across running empty, pushing back in front and splicing. One
+ * thread.
  */
 #include "unit.h"
 

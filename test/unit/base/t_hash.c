@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h: known numbers, every instruction set that this processor has gives the same ones for every
- * length and alignment that takes another path, the copy is a copy, and the key hash is what
+ * hash.h: known numbers, every instruction set that this processor has gives the same ones for
+ * every length and alignment that takes another path, the copy is a copy, and the key hash is what
  * include/peal/seal.h defines. One thread.
  */
 #include "unit.h"

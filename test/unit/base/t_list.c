@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * list.h: order, removal inside a loop, splicing, and nodes that know whether they are linked. One thread.
+ * list.h: order, removal inside a loop, splicing, and nodes that know whether they are linked. One
+ * thread.
  */
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.h: levels, the shape of a line, cutting, one line from a place that repeats, and whole lines from
- * many threads.
+ * log.h: levels, the shape of a line, cutting, one line from a place that repeats, and whole lines
+ * from many threads.
  */
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse.h: what is read, what is refused and with which error, and that keys survive the way out and
- * back. One thread.
+ * parse.h: what is read, what is refused and with which error, and that keys survive the way out
+ * and back. One thread.
  */
 #include "unit.h"
 

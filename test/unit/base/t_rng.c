@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rng.h: the published first outputs, the same sequence for the same seed, and draws that stay in their
- * range. One thread.
+ * rng.h: the published first outputs, the same sequence for the same seed, and draws that stay in
+ * their range. One thread.
  */
 #include "unit.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spsc.h: full and empty are exact for one thread, and between two threads every pointer arrives once, in
- * order, with what was written behind it. The second test is what ThreadSanitizer looks at.
+ * spsc.h: full and empty are exact for one thread, and between two threads every pointer arrives
+ * once, in order, with what was written behind it. The second test is what ThreadSanitizer looks
+ * at.
  */
 #include "unit.h"
 
