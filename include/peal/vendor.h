@@ -100,12 +100,12 @@ struct peal_wire_key {
 
 /*
  * LEASE: key as Retrieve, CDW10 = buffer bytes for the reply, CDW12 = time in ms. Reply: struct
- * peal_lease, nr_ext times struct peal_lease_ext, nr_seals times u64. DW0 = bytes of the whole
+ * peal_wire_lease, nr_ext times struct peal_wire_extent, nr_seals times u64. DW0 = bytes of the whole
  * reply (buffer too small: nothing is leased and DW0 tells the size). RELEASE: CDW10, CDW11 = lease
  * id; no data. A segment is the device region PEAL_REGION_ARENA + segment of the vfio-user device,
  * mapped read-only.
  */
-struct peal_lease {
+struct peal_wire_lease {
 	uint64_t id;
 	uint64_t version;
 	uint32_t value_bytes;
@@ -113,7 +113,7 @@ struct peal_lease {
 	uint32_t nr_ext;
 	uint32_t nr_seals;
 };
-struct peal_lease_ext {
+struct peal_wire_extent {
 	uint32_t segment;
 	uint32_t len;
 	uint64_t offset;
