@@ -189,6 +189,8 @@ struct tgt_ns {
 	uint8_t nguid[16];
 	uint8_t uuid[16];
 	char name[64];
+	_Atomic uint32_t
+		kv_config; /* feature 20h: bit 0 EDNEK, Delete of an absent key fails; set by feature.c */
 	struct counter inflight[REACTORS_MAX];			  /* one writer each: that worker */
 	struct counter reads[REACTORS_MAX], writes[REACTORS_MAX]; /* commands */
 	struct counter read_bytes[REACTORS_MAX], write_bytes[REACTORS_MAX];
