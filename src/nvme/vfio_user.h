@@ -4,11 +4,13 @@
  * message header, commands, structs. Shared by transport/vfu (server) and client/ (client); pure,
  * no state. Host byte order. VFIO's own structs and constants come from <linux/vfio.h>.
  *
- * Peal's capability: in VERSION's JSON, "capabilities": {"peal": {"doorbell_stride": 64, "arena":
- * true, "wakeup": 32, "operator": true}}; the server answers with those that it grants. With
- * "wakeup" the page behind the doorbells (see VFU_WAKE_OFFSET) carries the `sleeping` word, and the
- * reply to GET_REGION_INFO of BAR0 carries the eventfd as a second descriptor. With "arena",
- * regions PEAL_REGION_ARENA + n (peal/vendor.h) are the arena's segments.
+ * Peal's capability: in VERSION's JSON, "capabilities": {"peal": {"doorbell_stride": 64, "arena": true,
+ * "wakeup": 32, "operator": true}}; the server answers with those that it grants and leaves the others out.
+ * "wakeup" is the number of eventfds that the client can take with one message; the server's figure is how many there are,
+ * one per worker. Then the page behind the doorbells (see VFU_WAKE_OFFSET) carries the `sleeping` words, and the reply to
+ * GET_REGION_INFO of BAR0 carries behind the BAR's own descriptor eventfd w for worker w, as second, third ... descriptor.
+ * They are this client's alone. With "arena", regions PEAL_REGION_ARENA + n (peal/vendor.h) are the arena's segments: not
+ * counted in GET_INFO's num_regions, EINVAL from GET_REGION_INFO where there is none.
  */
 #ifndef NVME_VFIO_USER_H
 #define NVME_VFIO_USER_H
@@ -72,6 +74,14 @@ struct vfio_user_dma_unmap {
 	uint64_t size;
 };
 
+struct vfio_user_write_one {
+	uint64_t offset;
+	uint32_t region;
+	uint32_t count; /* <= 8 */
+	uint8_t data[8];
+};
+static_assert(sizeof(struct vfio_user_write_one) == 24, "one write of REGION_WRITE_MULTI, behind a u64 count");
+
 struct vfio_user_region_access {
 	uint64_t offset;
 	uint32_t region;
@@ -97,7 +107,7 @@ struct vfu_wake_page {
 	struct {
 		uint32_t sleeping; /* 1: write the eventfd after a doorbell */
 		uint8_t pad[60];
-	} worker[32];
+	} worker[VFU_WAKE_WORKERS_MAX];
 	uint8_t queue_worker[256];
 };
 static_assert(sizeof(struct vfu_wake_page) <= 0x1000, "one page");
