@@ -40,6 +40,8 @@
 #define TGT_SEGMENTS_MAX 4096
 #define TGT_AERS_MAX 8
 #define TGT_SCRATCH_BYTES 3072
+#define TGT_SINK_BYTES 65536
+#define TGT_PCI_VID 0x1b36 /* as in the PCI header of memory transports */
 
 struct tgt_ctrl;
 struct tgt_ns;
@@ -51,8 +53,14 @@ struct tgt_subsys;
 struct tgt_worker {
 	struct reactor *reactor;
 	struct mem_engine *engine;
-	struct pool reqs; /* of struct tgt_req */
-	unsigned id;	  /* index in tgt_node.workers */
+	struct pool reqs;	 /* of struct tgt_req */
+	struct mem_region *sink; /* bit buckets of SGLs end here: TGT_SINK_BYTES of ours */
+	void *sink_base;
+	size_t sink_map_bytes;
+	uint64_t busy_since_ns;
+	uint32_t nr_busy;	/* I/O commands under way */
+	struct counter busy_ns; /* time with any of them: log 02h */
+	unsigned id;		/* index in tgt_node.workers */
 };
 
 /* The workers of this process. Made by peald, constant afterwards. */
@@ -96,6 +104,10 @@ struct tgt_sq {
 	uint32_t nr_inflight;
 	struct list reqs; /* those requests, oldest first (Abort, drain) */
 };
+void tgt_sq_init(struct tgt_sq *sq, const struct tgt_sq_ops *ops, struct tgt_ctrl *c,
+		 struct tgt_worker *w, uint16_t qid);
+/* For the abort op, on sq's worker: marks the command. False when it isn't there (any more). */
+bool tgt_sq_abort(struct tgt_sq *sq, uint16_t cid);
 
 /*
  * PRP and SGL, walked with fixed state; a list is read TGT_DPTR_CACHE entries at a time when the
@@ -106,7 +118,8 @@ struct tgt_dptr {
 	struct mem_iter it;
 	struct tgt_req *req;
 	enum mem_xfer_dir dir;
-	uint8_t kind;		 /* dptr.c */
+	uint8_t kind;		 /* tgt_dptr.c */
+	uint16_t status;	 /* the NVMe status behind a next() that failed */
 	uint64_t left;		 /* bytes of data still to hand out */
 	uint64_t addr, addr_len; /* current contiguous stretch in bus addresses */
 	uint64_t list;		 /* address of the next list entry to read */
@@ -114,7 +127,6 @@ struct tgt_dptr {
 	uint32_t nr_segments;	 /* SGL segments followed, bounded */
 	uint16_t cache_at, cache_nr;
 	uint64_t cache[TGT_DPTR_CACHE * 2]; /* PRP entries, or SGL descriptors of 16 bytes */
-	uint16_t status;		    /* the NVMe status behind a next() that failed */
 };
 /*
  * Checks the SQE's DPTR for `len` bytes (PSDT, PRP offsets, SGL types and lengths). Sets
@@ -132,11 +144,13 @@ struct tgt_req {
 	uint16_t status; /* enum nvme_st; wire form without phase is status << 1 */
 	bool is_aborted; /* Abort asked for: give up at the next convenient point */
 	bool is_prepared;
+	/* Disable or reset took it back: respond() gives it back as ever, but posts no CQE. */
+	bool is_silent;
 	struct list node;      /* sq->reqs */
 	void *tr;	       /* the transport's, from before init to respond */
 	struct mem_iter *iter; /* after ops->data() */
-	uint64_t stamp_ns[4];  /* probes; only written when tracing is on */
 	struct tgt_dptr dptr;
+	uint64_t stamp_ns[4]; /* probes; only written when tracing is on */
 	/* the command set's; not zeroed */
 	uint64_t scratch[TGT_SCRATCH_BYTES / 8] __attribute__((aligned(64)));
 };
@@ -154,6 +168,14 @@ void tgt_req_complete(struct tgt_req *req, uint16_t status);
 void tgt_req_send(struct tgt_req *req, const void *buf, uint32_t len, uint16_t status);
 /* Synchronous small fetch of host data (<= 16 KiB). NVME_ST_OK or why not. */
 uint16_t tgt_req_fetch(struct tgt_req *req, void *buf, uint32_t len);
+/*
+ * The next `len` bytes of req->iter, from where it stands: a block in front of a value, a list in
+ * pieces. NVME_ST_OK or why not.
+ */
+uint16_t tgt_req_iter_get(struct tgt_req *req, void *buf, uint32_t len);
+uint16_t tgt_req_iter_put(struct tgt_req *req, const void *buf, uint32_t len);
+/* The status behind a transfer over req->iter that ended with -EFAULT or the like. */
+uint16_t tgt_req_iter_status(const struct tgt_req *req);
 
 /* ---- namespaces and subsystem ---- */
 
@@ -181,7 +203,17 @@ struct tgt_ns_ops {
 			void (*done)(void *arg, uint16_t st), void *arg);
 };
 
-/* Head of a command set's own struct. Constant while it can be found. */
+/* One line per worker, written by that worker alone. inflight is the spine's, the rest the set's. */
+struct tgt_ns_stat {
+	struct counter inflight;
+	struct counter reads, writes; /* commands */
+	struct counter read_bytes, write_bytes;
+} __attribute__((aligned(64)));
+
+/*
+ * Head of a command set's own struct, which is therefore 64-aligned and zeroed when made. Constant
+ * while it can be found.
+ */
 struct tgt_ns {
 	const struct tgt_ns_ops *ops;
 	struct tgt_subsys *subsys;
@@ -189,11 +221,9 @@ struct tgt_ns {
 	uint8_t nguid[16];
 	uint8_t uuid[16];
 	char name[64];
-	_Atomic uint32_t
-		kv_config; /* feature 20h: bit 0 EDNEK, Delete of an absent key fails; set by feature.c */
-	struct counter inflight[REACTORS_MAX];			  /* one writer each: that worker */
-	struct counter reads[REACTORS_MAX], writes[REACTORS_MAX]; /* commands */
-	struct counter read_bytes[REACTORS_MAX], write_bytes[REACTORS_MAX];
+	/* feature 20h: bit 0 EDNEK, Delete of an absent key fails; set by tgt_feature.c */
+	_Atomic uint32_t kv_config;
+	struct tgt_ns_stat stat[REACTORS_MAX];
 };
 
 /* A command set as a whole: log 05h and the making of namespaces. Registered by peald. */
@@ -239,7 +269,8 @@ struct tgt_ns *tgt_subsys_ns(struct tgt_subsys *ss, uint32_t nsid);
 /* Arena segments that LEASE names: index or -ENOSPC; the region's id is set. Any worker reads. */
 int tgt_subsys_segment_add(struct tgt_subsys *ss, struct mem_region *reg);
 void tgt_subsys_segment_del(struct tgt_subsys *ss, uint32_t segment);
-struct mem_region *tgt_subsys_segment(struct tgt_subsys *ss, uint32_t segment); /* NULL */
+/* Counted: mem_region_put() it. NULL when there is none. */
+struct mem_region *tgt_subsys_segment_get(struct tgt_subsys *ss, uint32_t segment);
 
 /* ---- controllers ---- */
 
@@ -264,8 +295,9 @@ struct tgt_ctrl_ops {
 	 * tgt_ctrl_disabled(). Target has completed its AERs (without CQE) before. */
 	void (*disable)(struct tgt_ctrl *c);
 	/*
-	 * Create and Delete I/O CQ/SQ: parameters are checked; complete `req` when done. NULL on
-	 * fabrics: Invalid Opcode.
+	 * Create and Delete I/O CQ/SQ: parameters are checked, the target keeps book of which
+	 * queues exist or are on their way; complete `req` on the home worker when done, with
+	 * NVME_ST_OK or why not. NULL on fabrics: Invalid Opcode.
 	 */
 	void (*cq_create)(struct tgt_ctrl *c, const struct tgt_queue_params *p,
 			  struct tgt_req *req);
@@ -273,10 +305,10 @@ struct tgt_ctrl_ops {
 			  struct tgt_req *req);
 	void (*sq_delete)(struct tgt_ctrl *c, uint16_t qid, struct tgt_req *req);
 	void (*cq_delete)(struct tgt_ctrl *c, uint16_t qid, struct tgt_req *req);
-	bool (*has_queue)(struct tgt_ctrl *c, bool is_cq, uint16_t qid);
 	/*
-	 * Abort: the request with that CID in that SQ, on its worker; sets is_aborted. done(req)
-	 * completes.
+	 * Abort: on the queue's worker tgt_sq_abort(), then, back home, complete `req` with
+	 * NVME_ST_OK in any case: its dw0 says already "not aborted at once". An unknown sqid
+	 * can't come.
 	 */
 	void (*abort)(struct tgt_ctrl *c, uint16_t sqid, uint16_t cid, struct tgt_req *req);
 	/* Keep Alive ran out. */
