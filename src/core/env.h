@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a reactor gets from outside: time and I/O, by vtable. The daemon passes env_linux (CLOCK_MONOTONIC and one
- * io_uring per reactor, core/uring.c); the simulator and the tests pass their own, so that the same code runs under
- * a virtual clock and a fake disk, reproducible from a seed.
+ * What a reactor gets from outside: time and I/O, by vtable. The daemon passes env_linux
+ * (CLOCK_MONOTONIC and one io_uring per reactor, core/uring.c); the simulator and the tests pass
+ * their own, so that the same code runs under a virtual clock and a fake disk, reproducible from a
+ * seed.
  *
- * An io_req belongs to the env from io_submit() until its end() has run, on the reactor that submitted it, exactly
- * once. end() is never called from inside io_submit().
+ * An io_req belongs to the env from io_submit() until its end() has run, on the reactor that
+ * submitted it, exactly once. end() is never called from inside io_submit().
  */
 #ifndef CORE_ENV_H
 #define CORE_ENV_H
@@ -30,7 +31,8 @@ struct io_req {
 	uint64_t off; /* bytes */
 	struct io_req *target;
 	void (*end)(struct io_req *io, int res); /* res >= 0: bytes or revents; < 0: -errno */
-	struct io_req *next; /* the env's */
+	struct io_req *next;			 /* the env's, and so is res */
+	int res;
 };
 
 struct env;
@@ -40,7 +42,10 @@ struct env_ops {
 	void (*io_submit)(struct env *env, struct io_req *io);
 	/* Runs end() of up to `max` finished requests; returns how many. Never blocks. */
 	int (*io_reap)(struct env *env, int max);
-	/* Blocks until something finished, wake() was called or until_ns (mono, UINT64_MAX = for ever) has passed. */
+	/*
+	 * Blocks until something finished, wake() was called or until_ns (mono, UINT64_MAX = for
+	 * ever) has passed.
+	 */
 	void (*wait)(struct env *env, uint64_t until_ns);
 	/* From any thread or signal-free context: ends a wait() that is under way or comes next. */
 	void (*wake)(struct env *env);
@@ -49,9 +54,18 @@ struct env_ops {
 
 struct env {
 	const struct env_ops *ops;
+	/*
+	 * How many turns may go by between two looks at the clock. 0 is taken as 1, which a virtual
+	 * clock wants.
+	 */
+	uint32_t clock_turns;
 };
 
-/* Real clock, one io_uring of `depth` entries and an eventfd. -errno on failure, *env untouched. */
+/*
+ * Real clock, one io_uring of `depth` entries and an eventfd. -errno on failure, *env untouched:
+ * -ENOSYS or -EPERM mean that this machine has no io_uring or forbids it. The env belongs to the
+ * first thread that reaps or waits; io_submit() before that may come from the one that sets up.
+ */
 int env_linux_create(unsigned depth, struct env **env);
 
 #endif

@@ -2,17 +2,17 @@
 /*
  * One reactor: one thread, one env (clock and io_uring), one mailbox, its timeouts and its pollers.
  *
- *   reactor_step():  mailbox (<= 64)  ->  pollers, each one bounded turn  ->  finished I/O (<= 64)  ->  timeouts
- *                    ->  flush of what reactor_send() collected
+ *   reactor_step():  mailbox (<= 64)  ->  pollers, each one bounded turn  ->  finished I/O (<= 64)
+ *                    ->  timeouts  ->  flush of what reactor_send() collected
  *
- * A step never blocks and everything in it has a budget. The daemon's thread runs reactor_run(); tests and the
- * simulator call reactor_step() themselves, for any number of reactors in one thread, in an order that a seed decides.
- * Nothing here is thread-local.
+ * A step never blocks and everything in it has a budget. The daemon's thread runs reactor_run();
+ * tests and the simulator call reactor_step() themselves, for any number of reactors in one thread,
+ * in an order that a seed decides. Nothing here is thread-local.
  *
- * Idle: when no poller found work for `spin_ns`, reactor_run() calls every poller's arm() (which publishes "I sleep" to
- * its peers and fences), takes one more turn, and only when that found nothing sleeps in env->wait() until the next
- * timeout, a wake-up, or the shortest max_sleep_ns of its pollers; then disarm(). A poller with max_sleep_ns 0
- * keeps the reactor awake.
+ * Idle: when no poller found work for `spin_ns`, reactor_run() calls every poller's arm() (which
+ * publishes "I sleep" to its peers and fences), takes one more turn, and only when that found
+ * nothing sleeps in env->wait() until the next timeout, a wake-up, or the shortest max_sleep_ns of
+ * its pollers; then disarm(). A poller with max_sleep_ns 0 keeps the reactor awake.
  */
 #ifndef CORE_REACTOR_H
 #define CORE_REACTOR_H
@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
+#include "core/counter.h"
 #include "core/env.h"
 #include "core/mbox.h"
 #include "core/timeout.h"
@@ -29,33 +30,43 @@
 struct poller {
 	struct list node;
 	const char *name;
-	int (*poll)(struct poller *p);    /* one bounded turn; > 0 when there was work */
-	void (*arm)(struct poller *p);    /* may be NULL: about to sleep */
+	int (*poll)(struct poller *p);	  /* one bounded turn; > 0 when there was work */
+	void (*arm)(struct poller *p);	  /* may be NULL: about to sleep */
 	void (*disarm)(struct poller *p); /* may be NULL: awake again */
-	uint64_t max_sleep_ns;            /* longest sleep it bears; 0 none, UINT64_MAX any */
+	uint64_t max_sleep_ns;		  /* longest sleep it bears; 0 none, UINT64_MAX any */
 };
 
 struct reactor_opts {
-	unsigned id;       /* index, < REACTORS_MAX, unique among those that send to each other */
+	unsigned id;	   /* index, < REACTORS_MAX, unique among those that send to each other */
 	unsigned nr_peers; /* how many reactors there are, this one included */
 	struct env *env;   /* taken over: destroyed with the reactor */
 	uint64_t spin_ns;  /* idle time before sleep; UINT64_MAX = busy polling for ever */
-	int cpu;           /* reactor_start() pins to it; -1 = don't */
+	int cpu;	   /* reactor_start() pins to it; -1 = don't */
 };
 
 struct reactor;
 
 struct reactor *reactor_create(const struct reactor_opts *o); /* NULL = no memory */
-void reactor_destroy(struct reactor *r);                      /* stopped, no pollers left */
+void reactor_destroy(struct reactor *r);		      /* stopped, no pollers left */
 unsigned reactor_id(const struct reactor *r);
 struct env *reactor_env(struct reactor *r);
-uint64_t reactor_now_ns(struct reactor *r);    /* the clock, now */
-uint64_t reactor_turn_ns(const struct reactor *r); /* the clock as of some recent turn: free, up to 64 turns old */
+uint64_t reactor_now_ns(struct reactor *r); /* the clock, now */
+/* The clock as of some recent turn: free, up to 64 turns old. */
+uint64_t reactor_turn_ns(const struct reactor *r);
 
-int reactor_step(struct reactor *r); /* > 0 when there was work */
-void reactor_run(struct reactor *r); /* until reactor_stop(); on the calling thread */
+struct reactor_stats {
+	struct counter turns; /* to the nearest 64 */
+	struct counter mails; /* messages run */
+	struct counter sleeps;
+	struct counter mbox_full; /* turns that left messages for the next one */
+};
+const struct reactor_stats *reactor_stats(const struct reactor *r); /* any thread */
+
+int reactor_step(struct reactor *r);  /* > 0 when there was work */
+void reactor_run(struct reactor *r);  /* until reactor_stop(); on the calling thread */
 void reactor_stop(struct reactor *r); /* any thread */
-int reactor_start(struct reactor *r, const char *name); /* own thread running reactor_run(); 0 or -errno */
+/* Its own thread, running reactor_run(); 0 or -errno. */
+int reactor_start(struct reactor *r, const char *name);
 void reactor_join(struct reactor *r);
 bool reactor_is_current(const struct reactor *r); /* for must(): is the caller inside r's turn? */
 
@@ -63,26 +74,32 @@ void reactor_poller_add(struct reactor *r, struct poller *p);
 void reactor_poller_del(struct reactor *r, struct poller *p); /* safe from inside any poll() */
 void reactor_poller_sleep(struct reactor *r, struct poller *p, uint64_t max_sleep_ns);
 
-/* From reactor `from`'s own turn: m->fn runs in `to`'s turn; flushed at the end of this turn. to == from is fine. */
+/*
+ * From reactor `from`'s own turn: m->fn runs in `to`'s turn; flushed at the end of this turn. to ==
+ * from is fine.
+ */
 void reactor_send(struct reactor *from, struct reactor *to, struct mbox_msg *m);
 
 void reactor_io(struct reactor *r, struct io_req *io); /* env->io_submit */
 
 /*
- * A round: fn(arg, reactor) runs once on each of the `nr` reactors, then done(round) on `home`. What was started on
- * a reactor before the round reached it, and is finished within a turn, is over when done() runs: unmap, reset and
- * queue deletion wait for one. The caller owns the struct until done().
+ * A round: fn(round, reactor) runs once on each of the `nr` reactors, then done(round) on `home`.
+ * What was started on a reactor before the round reached it, and is finished within a turn, is over
+ * when done() runs: unmap, reset and queue deletion wait for one. The caller sets fn and done,
+ * starts it on home, and keeps the struct until done().
  */
 struct reactor_round {
-	struct mbox_msg msg[REACTORS_MAX];
-	struct mbox_msg back[REACTORS_MAX];
-	struct reactor *const *all;
+	struct reactor_hop {
+		struct mbox_msg msg; /* there and back */
+		struct reactor_round *rd;
+		struct reactor *at;
+	} hop[REACTORS_MAX];
 	struct reactor *home;
-	unsigned nr;
-	unsigned nr_left; /* home's */
+	unsigned nr_left;					 /* home's */
 	void (*fn)(struct reactor_round *rd, struct reactor *r); /* may be NULL */
 	void (*done)(struct reactor_round *rd);
 };
-void reactor_round_start(struct reactor_round *rd, struct reactor *home, struct reactor *const *all, unsigned nr);
+void reactor_round_start(struct reactor_round *rd, struct reactor *home, struct reactor *const *all,
+			 unsigned nr);
 
 #endif
