@@ -383,11 +383,15 @@ void store_submit_at(struct store *s, struct store_io *io);
 
 /* Order of LIST: (hash, key bytes, len). */
 int store_key_cmp(const struct store_key *a, const struct store_key *b);
-/* Is k on this page at all? */
+/* Does the page begin at or before k? */
 bool store_list_wants(const struct store_list *l, const struct store_key *k);
-/* Merges one wanted key into keys[0..nr), which stays sorted, each once; when there are more
- * than max the last falls out and `more` is set. Adding in order is cheap. */
-void store_list_add(struct store_list *l, const struct store_key *k);
+/*
+ * Merges one wanted key into keys[0..nr), which stays sorted, each once; when there are more than
+ * max the last falls out and `more` is set. False: neither k nor anything behind it is on this
+ * page. A tier adds its own in order until told so and then calls store_down(io, NULL): the door
+ * has emptied the page, tiers only add.
+ */
+bool store_list_add(struct store_list *l, const struct store_key *k);
 /* Has this tier to look key i up? Not when it lies in another shard or a tier above has it. */
 static inline bool store_match_wants(const struct store_io *io, uint32_t i)
 {

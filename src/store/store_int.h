@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside store/ only: what a set and its shards are made of. Everything in a shard belongs to its
+ * owner, except the counters, which any thread may read, and what is constant after
+ * store_set_push().
+ */
+#ifndef STORE_STORE_INT_H
+#define STORE_STORE_INT_H
+
+#include <stdalign.h>
+#include "base/list.h"
+#include "store/store.h"
+#include "store/store_gate_int.h"
+
+/* Verbs that take their key for themselves, and those that end with their view consumed. */
+#define STORE_MUTATIONS (1u << STORE_PUT | 1u << STORE_FILL | 1u << STORE_INVAL | 1u << STORE_DEL)
+#define STORE_TAKES_VIEW (1u << STORE_PUT | 1u << STORE_FILL)
+#define STORE_VISITS_SHARDS (1u << STORE_MATCH | 1u << STORE_LIST | 1u << STORE_FLUSH)
+
+enum store_shard_state {
+	STORE_SHARD_NEW, /* nothing has come yet: the owner has no poller of it */
+	STORE_SHARD_OPEN,
+	STORE_SHARD_CLOSING,
+};
+
+struct store_shard {
+	alignas(64) struct store *top;
+	struct reactor *owner;
+	uint8_t state;
+	bool has_poller;
+	uint8_t nr_tiers;
+	struct store_set *set;
+	struct store_gate gate;
+	struct counter busy;
+	struct counter unexpected;
+	struct counter ops[STORE_NR_OPS];
+	struct store *tier[STORE_DEPTH_MAX];
+	struct poller poller;
+};
+
+struct store_set {
+	unsigned nr_shards;
+	bool is_immutable;
+	uint32_t value_max;
+	char *name;
+	void (*alert)(void *arg, const struct store_key *key, const char *what);
+	void *alert_arg;
+	struct store_shard shard[];
+};
+
+/* store.c: first use of a shard on its owner. */
+void store_shard_open(struct store_shard *sh);
+
+#endif

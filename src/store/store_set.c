@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sets: one namespace's key space, cut into shards, each with its stack. Created and pushed by one
+ * thread before it is used; counters may be read by any thread; resize and destroy go from owner to
+ * owner by message, one shard after the other, and end on home.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "store/store_int.h"
+
+static void store_set_free(struct store_set *set, unsigned nr_gates)
+{
+	for (unsigned i = 0; i < nr_gates; i++)
+		store_gate_fini(&set->shard[i].gate);
+	free(set->name);
+	free(set);
+}
+
+int store_set_create(const struct store_set_opts *o, struct store_set **out)
+{
+	struct store_set *set;
+	size_t bytes = sizeof(*set) + o->nr_shards * sizeof(set->shard[0]);
+
+	must(o->nr_shards >= 1 && o->nr_shards <= REACTORS_MAX);
+	set = aligned_alloc(alignof(struct store_set), align_up(bytes, alignof(struct store_set)));
+	if (!set)
+		return -ENOMEM;
+	memset(set, 0, bytes);
+	set->nr_shards = o->nr_shards;
+	set->is_immutable = o->is_immutable;
+	set->value_max = o->value_max;
+	set->alert = o->alert;
+	set->alert_arg = o->alert_arg;
+	set->name = strdup(o->name ? o->name : "");
+	if (!set->name)
+		goto free_set;
+	for (unsigned i = 0; i < o->nr_shards; i++) {
+		set->shard[i].set = set;
+		set->shard[i].owner = o->reactors[i];
+		if (store_gate_init(&set->shard[i].gate) < 0) {
+			store_set_free(set, i);
+			return -ENOMEM;
+		}
+	}
+	*out = set;
+	return 0;
+
+free_set:
+	store_set_free(set, 0);
+	return -ENOMEM;
+}
+
+void store_set_push(struct store_set *set, unsigned shard, struct store *s)
+{
+	struct store_shard *sh = &set->shard[shard];
+
+	must(shard < set->nr_shards && sh->state == STORE_SHARD_NEW &&
+	     sh->nr_tiers < STORE_DEPTH_MAX);
+	s->below = NULL;
+	s->set = set;
+	s->owner = sh->owner;
+	s->shard = (uint16_t)shard;
+	s->tier = sh->nr_tiers;
+	if (sh->nr_tiers)
+		sh->tier[sh->nr_tiers - 1]->below = s;
+	else
+		sh->top = s;
+	sh->tier[sh->nr_tiers++] = s;
+}
+
+unsigned store_set_nr_shards(const struct store_set *set)
+{
+	return set->nr_shards;
+}
+
+bool store_set_is_immutable(const struct store_set *set)
+{
+	return set->is_immutable;
+}
+
+uint32_t store_set_value_max(const struct store_set *set)
+{
+	return set->value_max;
+}
+
+static void store_stats_add(struct store_stats *sum, const struct store_stats *st)
+{
+	sum->capacity_bytes += st->capacity_bytes;
+	sum->used_bytes += st->used_bytes;
+	sum->value_bytes += st->value_bytes;
+	sum->nr_keys += st->nr_keys;
+	sum->index_bytes += st->index_bytes;
+	sum->hits += st->hits;
+	sum->misses += st->misses;
+	sum->puts += st->puts;
+	sum->evictions += st->evictions;
+	sum->evicted_bytes += st->evicted_bytes;
+	sum->bad_seals += st->bad_seals;
+	sum->full += st->full;
+}
+
+int store_set_stats(const struct store_set *set, unsigned tier, struct store_stats *st)
+{
+	struct store_stats sum = {0}, one;
+	const struct store *s;
+
+	for (unsigned i = 0; i < set->nr_shards; i++) {
+		if (tier >= set->shard[i].nr_tiers)
+			return -ENOENT;
+		s = set->shard[i].tier[tier];
+		if (!s->ops->stats)
+			continue;
+		one = (struct store_stats){0};
+		s->ops->stats(s, &one);
+		store_stats_add(&sum, &one);
+	}
+	*st = sum;
+	return 0;
+}
+
+void store_set_door_stats(const struct store_set *set, struct store_door_stats *st)
+{
+	const struct store_shard *sh;
+
+	*st = (struct store_door_stats){0};
+	for (unsigned i = 0; i < set->nr_shards; i++) {
+		sh = &set->shard[i];
+		for (unsigned op = 0; op < STORE_NR_OPS; op++)
+			st->ops[op] += counter_get(&sh->ops[op]);
+		st->waits += counter_get(&sh->gate.waits);
+		st->unexpected += counter_get(&sh->unexpected);
+		st->busy += counter_get(&sh->busy);
+	}
+}
+
+void store_alert(struct store *s, const struct store_key *key, const char *what)
+{
+	if (s->set->alert)
+		s->set->alert(s->set->alert_arg, key, what);
+}
+
+/* ---- from owner to owner --------------------------------------------------------------------- */
+
+struct store_tour {
+	struct mbox_msg msg;
+	struct store_set *set;
+	struct reactor *home;
+	void (*done)(void *arg, int res);
+	void *arg;
+	unsigned shard;
+	int res;
+	uint64_t bytes; /* per shard */
+};
+
+static void store_tour_home(struct mbox_msg *m)
+{
+	struct store_tour *t = container_of(m, struct store_tour, msg);
+	void (*done)(void *arg, int res) = t->done;
+	void *arg = t->arg;
+	int res = t->res;
+
+	free(t);
+	done(arg, res);
+}
+
+static void store_tour_destroyed(struct mbox_msg *m)
+{
+	struct store_tour *t = container_of(m, struct store_tour, msg);
+
+	store_set_free(t->set, t->set->nr_shards);
+	store_tour_home(m);
+}
+
+static void store_tour_go(struct store_tour *t, struct reactor *from, struct reactor *to,
+			  void (*fn)(struct mbox_msg *m))
+{
+	t->msg.fn = fn;
+	reactor_send(from, to, &t->msg);
+}
+
+static struct store_tour *store_tour_create(struct store_set *set, struct reactor *home,
+					    void (*done)(void *arg, int res), void *arg)
+{
+	struct store_tour *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->set = set;
+	t->home = home;
+	t->done = done;
+	t->arg = arg;
+	return t;
+}
+
+/* The first tier that has a size of its own is the one that is meant. */
+static int store_shard_resize(struct store_shard *sh, uint64_t bytes)
+{
+	for (unsigned i = 0; i < sh->nr_tiers; i++)
+		if (sh->tier[i]->ops->resize)
+			return sh->tier[i]->ops->resize(sh->tier[i], bytes);
+	return -EINVAL;
+}
+
+static void store_tour_resize(struct mbox_msg *m)
+{
+	struct store_tour *t = container_of(m, struct store_tour, msg);
+	struct store_shard *sh = &t->set->shard[t->shard];
+
+	t->res = store_shard_resize(sh, t->bytes);
+	if (t->res == -EAGAIN) {
+		store_tour_go(t, sh->owner, sh->owner, store_tour_resize);
+		return;
+	}
+	if (t->res < 0 || ++t->shard == t->set->nr_shards) {
+		store_tour_go(t, sh->owner, t->home, store_tour_home);
+		return;
+	}
+	store_tour_go(t, sh->owner, t->set->shard[t->shard].owner, store_tour_resize);
+}
+
+void store_set_resize(struct store_set *set, struct reactor *home, uint64_t bytes,
+		      void (*done)(void *arg, int res), void *arg)
+{
+	struct store_tour *t = store_tour_create(set, home, done, arg);
+
+	if (!t) {
+		done(arg, -ENOMEM);
+		return;
+	}
+	t->bytes = bytes / set->nr_shards;
+	store_tour_go(t, home, set->shard[0].owner, store_tour_resize);
+}
+
+static void store_shard_close(struct store_shard *sh)
+{
+	if (sh->has_poller)
+		reactor_poller_del(sh->owner, &sh->poller);
+	for (unsigned i = 0; i < sh->nr_tiers; i++)
+		sh->tier[i]->ops->destroy(sh->tier[i]);
+	sh->nr_tiers = 0;
+	sh->top = NULL;
+}
+
+static void store_tour_close(struct mbox_msg *m)
+{
+	struct store_tour *t = container_of(m, struct store_tour, msg);
+	struct store_shard *sh = &t->set->shard[t->shard];
+
+	sh->state = STORE_SHARD_CLOSING;
+	if (counter_get(&sh->busy)) {
+		store_tour_go(t, sh->owner, sh->owner, store_tour_close);
+		return;
+	}
+	store_shard_close(sh);
+	if (++t->shard == t->set->nr_shards)
+		store_tour_go(t, sh->owner, t->home, store_tour_destroyed);
+	else
+		store_tour_go(t, sh->owner, t->set->shard[t->shard].owner, store_tour_close);
+}
+
+void store_set_destroy(struct store_set *set, struct reactor *home,
+		       void (*done)(void *arg, int res), void *arg)
+{
+	struct store_tour *t = store_tour_create(set, home, done, arg);
+
+	if (!t) {
+		done(arg, -ENOMEM);
+		return;
+	}
+	store_tour_go(t, home, set->shard[0].owner, store_tour_close);
+}
