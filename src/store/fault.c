@@ -256,6 +256,7 @@ static const struct store_ops fault_ops = {
 	.destroy = fault_destroy,
 };
 
+/* tidy: named by store.h, where every maker of a store is */
 struct store *store_fault_create(const struct store_fault_opts *o)
 {
 	struct fault *f = calloc(1, sizeof(*f));

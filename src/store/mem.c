@@ -222,8 +222,12 @@ static void mem_inval(struct store *s, struct store_io *io)
 		store_done(io, -ENOSPC);
 		return;
 	}
-	if (n->dead < io->ver)
-		n->dead = io->ver;
+	if (n->dead > io->ver) {
+		io->ver = n->dead;
+		store_done(io, -ESTALE);
+		return;
+	}
+	n->dead = io->ver;
 	if (n->val && n->val->ver < io->ver)
 		mem_drop(m, n);
 	store_down(io, NULL);
@@ -398,6 +402,7 @@ static const struct store_ops mem_ops = {
 	.destroy = mem_destroy,
 };
 
+/* tidy: named by store.h, where every maker of a store is */
 struct store *store_mem_create(void)
 {
 	struct mem *m = calloc(1, sizeof(*m));

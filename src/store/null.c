@@ -99,6 +99,7 @@ static const struct store_ops null_ops = {
 	.destroy = null_destroy,
 };
 
+/* tidy: named by store.h, where every maker of a store is */
 struct store *store_null_create(void)
 {
 	struct null *n = calloc(1, sizeof(*n));

@@ -22,6 +22,16 @@
 
 static const struct store_meta store_meta_none;
 
+int store_key_cmp(const struct store_key *a, const struct store_key *b)
+{
+	int c;
+
+	if (a->hash != b->hash)
+		return a->hash < b->hash ? -1 : 1;
+	c = memcmp(a->b, b->b, sizeof(a->b));
+	return c ? c : (int)a->len - (int)b->len;
+}
+
 /* ---- results --------------------------------------------------------------------------------- */
 
 static unsigned store_res_bit(int res)
@@ -56,7 +66,7 @@ static const struct {
 } store_res_table[STORE_NR_OPS] = {
 	[STORE_BUF] = {0xdf, -ENOSPC},	 [STORE_PUT] = {0xdf, -ENOSPC},
 	[STORE_GET] = {0xe3, -ENOENT},	 [STORE_FILL] = {0xfb, -ENOSPC},
-	[STORE_INVAL] = {0xc9, -ENOSPC}, [STORE_DEL] = {0xcb, -ENOSPC},
+	[STORE_INVAL] = {0xe9, -ENOSPC}, [STORE_DEL] = {0xcb, -ENOSPC},
 	[STORE_EXIST] = {0xc3, -ENOENT}, [STORE_MATCH] = {0xc1, 0},
 	[STORE_LIST] = {0xc1, -EBUSY},	 [STORE_FLUSH] = {0xc9, -ENOSPC},
 };
@@ -162,6 +172,12 @@ void store_down_as(struct store_io *io, enum store_op op, store_end_fn *up)
 void *store_scratch(struct store_io *io)
 {
 	return io->frame[io->depth].scratch;
+}
+
+void store_alert(struct store *s, const struct store_key *key, const char *what)
+{
+	if (s->set->alert)
+		s->set->alert(s->set->alert_arg, key, what);
 }
 
 /* ---- in and out ------------------------------------------------------------------------------ */

@@ -106,7 +106,10 @@ enum store_op {
 	 * between tiers
 	 */
 	STORE_FILL,
-	/* key, ver: versions < ver are dead in this tier and below, durably; between tiers */
+	/*
+	 * key, ver: versions < ver are dead in this tier and below, durably; between tiers. -ESTALE
+	 * when a higher version or death than ver is known, which io->ver then is: a put goes above it
+	 */
 	STORE_INVAL,
 	/*
 	 * key -> -ENOENT when absent; below the top also ver: versions < ver are dead (0: the

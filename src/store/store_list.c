@@ -9,16 +9,6 @@
 #include "base/must.h"
 #include "store/store.h"
 
-int store_key_cmp(const struct store_key *a, const struct store_key *b)
-{
-	int c;
-
-	if (a->hash != b->hash)
-		return a->hash < b->hash ? -1 : 1;
-	c = memcmp(a->b, b->b, sizeof(a->b));
-	return c ? c : (int)a->len - (int)b->len;
-}
-
 bool store_list_wants(const struct store_list *l, const struct store_key *k)
 {
 	int c;

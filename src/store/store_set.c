@@ -136,12 +136,6 @@ void store_set_door_stats(const struct store_set *set, struct store_door_stats *
 	}
 }
 
-void store_alert(struct store *s, const struct store_key *key, const char *what)
-{
-	if (s->set->alert)
-		s->set->alert(s->set->alert_arg, key, what);
-}
-
 /* ---- from owner to owner --------------------------------------------------------------------- */
 
 struct store_tour {
