@@ -167,7 +167,7 @@ static void t_mutations(void **state)
 	struct rng r;
 
 	rng_init(&r, unit_seed(1));
-	for (int n = 0; n < 20000; n++) {
+	for (int n = 0; n < 4000; n++) {
 		struct sim_trace t = {0};
 		struct sim_trace_err err;
 		char text[sizeof(good)];
