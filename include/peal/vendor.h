@@ -100,10 +100,10 @@ struct peal_wire_key {
 
 /*
  * LEASE: key as Retrieve, CDW10 = buffer bytes for the reply, CDW12 = time in ms. Reply: struct
- * peal_wire_lease, nr_ext times struct peal_wire_extent, nr_seals times u64. DW0 = bytes of the whole
- * reply (buffer too small: nothing is leased and DW0 tells the size). RELEASE: CDW10, CDW11 = lease
- * id; no data. A segment is the device region PEAL_REGION_ARENA + segment of the vfio-user device,
- * mapped read-only.
+ * peal_wire_lease, nr_ext times struct peal_wire_extent, nr_seals times u64. DW0 = bytes of the
+ * whole reply (buffer too small: nothing is leased and DW0 tells the size). RELEASE: CDW10, CDW11 =
+ * lease id; no data. A segment is the device region PEAL_REGION_ARENA + segment of the vfio-user
+ * device, mapped read-only.
  */
 struct peal_wire_lease {
 	uint64_t id;

@@ -4,13 +4,14 @@
  * message header, commands, structs. Shared by transport/vfu (server) and client/ (client); pure,
  * no state. Host byte order. VFIO's own structs and constants come from <linux/vfio.h>.
  *
- * Peal's capability: in VERSION's JSON, "capabilities": {"peal": {"doorbell_stride": 64, "arena": true,
- * "wakeup": 32, "operator": true}}; the server answers with those that it grants and leaves the others out.
- * "wakeup" is the number of eventfds that the client can take with one message; the server's figure is how many there are,
- * one per worker. Then the page behind the doorbells (see VFU_WAKE_OFFSET) carries the `sleeping` words, and the reply to
- * GET_REGION_INFO of BAR0 carries behind the BAR's own descriptor eventfd w for worker w, as second, third ... descriptor.
- * They are this client's alone. With "arena", regions PEAL_REGION_ARENA + n (peal/vendor.h) are the arena's segments: not
- * counted in GET_INFO's num_regions, EINVAL from GET_REGION_INFO where there is none.
+ * Peal's capability: in VERSION's JSON, "capabilities": {"peal": {"doorbell_stride": 64, "arena":
+ * true, "wakeup": 32, "operator": true}}; the server answers with those that it grants and leaves
+ * the others out. "wakeup" is the number of eventfds that the client can take with one message; the
+ * server's figure is how many there are, one per worker. Then the page behind the doorbells (see
+ * VFU_WAKE_OFFSET) carries the `sleeping` words, and the reply to GET_REGION_INFO of BAR0 carries
+ * behind the BAR's own descriptor eventfd w for worker w, as second, third ... descriptor. They are
+ * this client's alone. With "arena", regions PEAL_REGION_ARENA + n (peal/vendor.h) are the arena's
+ * segments: not counted in GET_INFO's num_regions, EINVAL from GET_REGION_INFO where there is none.
  */
 #ifndef NVME_VFIO_USER_H
 #define NVME_VFIO_USER_H
@@ -80,7 +81,7 @@ struct vfio_user_write_one {
 	uint32_t count; /* <= 8 */
 	uint8_t data[8];
 };
-static_assert(sizeof(struct vfio_user_write_one) == 24, "one write of REGION_WRITE_MULTI, behind a u64 count");
+static_assert(sizeof(struct vfio_user_write_one) == 24, "REGION_WRITE_MULTI, behind a u64 count");
 
 struct vfio_user_region_access {
 	uint64_t offset;
@@ -97,6 +98,7 @@ static_assert(sizeof(struct vfio_user_region_access) == 16, "REGION_READ and REG
 #define VFU_DOORBELL_BYTES_STRIDE64 0x5000u /* 129 queue pairs x 2 x 64, in pages */
 #define VFU_WAKE_OFFSET 0x6000u
 #define VFU_BAR0_BYTES 0x8000u
+#define VFU_WAKE_WORKERS_MAX 32
 
 /*
  * The wake page, one 64-byte line per I/O worker: a client stores its doorbell, fences fully, loads

@@ -203,7 +203,10 @@ struct tgt_ns_ops {
 			void (*done)(void *arg, uint16_t st), void *arg);
 };
 
-/* One line per worker, written by that worker alone. inflight is the spine's, the rest the set's. */
+/*
+ * One line per worker, written by that worker alone. inflight is the spine's, the rest the
+ * set's.
+ */
 struct tgt_ns_stat {
 	struct counter inflight;
 	struct counter reads, writes; /* commands */
