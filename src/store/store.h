@@ -108,7 +108,8 @@ enum store_op {
 	STORE_FILL,
 	/*
 	 * key, ver: versions < ver are dead in this tier and below, durably; between tiers. -ESTALE
-	 * when a higher version or death than ver is known, which io->ver then is: a put goes above it
+	 * when a higher version or death than ver is known, which io->ver then is: a put goes above
+	 * it
 	 */
 	STORE_INVAL,
 	/*
