@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers to names; nvme_str.h has the promises. Base numbers come from libnvme's header. The KV
- * set's own codes (NVM Express Key Value Command Set 1.1, sections 2 and 3) and Peal's vendor
- * opcodes (doc/vendor-commands.md) stand here as numbers, since Debian's libnvme doesn't name them
- * yet.
+ * Numbers to names; nvme_str.h has the promises. The base specification's numbers come from
+ * libnvme's header, those of the KV set from nvme_kv.h, Peal's own from peal/vendor.h. Constant
+ * tables.
  */
 #include "nvme/nvme_str.h"
 
 #include <nvme/types.h>
 
 #include "base/container.h"
+#include "nvme/nvme_kv.h"
+#include "peal/vendor.h"
 
 struct nvme_str {
 	uint16_t code;
@@ -50,23 +51,23 @@ static const struct nvme_str nvme_str_admin[] = {
 };
 
 static const struct nvme_str nvme_str_kv[] = {
-	{0x00, "Flush"},
-	{0x01, "Store"},
-	{0x02, "Retrieve"},
-	{0x06, "List"},
-	{0x0d, "Reservation Register"},
-	{0x0e, "Reservation Report"},
-	{0x10, "Delete"},
-	{0x11, "Reservation Acquire"},
-	{0x14, "Exist"},
-	{0x15, "Reservation Release"},
-	{0x81, "STORE_EX"},
-	{0x82, "RETRIEVE_EX"},
-	{0x83, "EXEC"},
-	{0x85, "MATCH"},
-	{0x89, "HINT"},
-	{0x8a, "LEASE"},
-	{0x8c, "RELEASE"},
+	{NVME_KV_FLUSH, "Flush"},
+	{NVME_KV_STORE, "Store"},
+	{NVME_KV_RETRIEVE, "Retrieve"},
+	{NVME_KV_LIST, "List"},
+	{nvme_cmd_resv_register, "Reservation Register"},
+	{nvme_cmd_resv_report, "Reservation Report"},
+	{NVME_KV_DELETE, "Delete"},
+	{nvme_cmd_resv_acquire, "Reservation Acquire"},
+	{NVME_KV_EXIST, "Exist"},
+	{nvme_cmd_resv_release, "Reservation Release"},
+	{PEAL_OPC_STORE_EX, "STORE_EX"},
+	{PEAL_OPC_RETRIEVE_EX, "RETRIEVE_EX"},
+	{PEAL_OPC_EXEC, "EXEC"},
+	{PEAL_OPC_MATCH, "MATCH"},
+	{PEAL_OPC_HINT, "HINT"},
+	{PEAL_OPC_LEASE, "LEASE"},
+	{PEAL_OPC_RELEASE, "RELEASE"},
 };
 
 static const struct nvme_str nvme_str_fabrics[] = {
@@ -118,11 +119,11 @@ static const struct nvme_str nvme_str_statuses[] = {
 	{GENERIC(NVME_SC_NS_NOT_READY), "Namespace Not Ready"},
 	{GENERIC(NVME_SC_RESERVATION_CONFLICT), "Reservation Conflict"},
 	{GENERIC(NVME_SC_FORMAT_IN_PROGRESS), "Format In Progress"},
-	{GENERIC(0x85), "Invalid Value Size"},
-	{GENERIC(0x86), "Invalid Key Size"},
-	{GENERIC(0x87), "Key Does Not Exist"},
-	{GENERIC(0x88), "Unrecovered Error"},
-	{GENERIC(0x89), "Key Exists"},
+	{NVME_ST_INVALID_VALUE_SIZE, "Invalid Value Size"},
+	{NVME_ST_INVALID_KEY_SIZE, "Invalid Key Size"},
+	{NVME_ST_KEY_NOT_FOUND, "Key Does Not Exist"},
+	{NVME_ST_UNRECOVERED, "Unrecovered Error"},
+	{NVME_ST_KEY_EXISTS, "Key Exists"},
 	{SPECIFIC(NVME_SC_CQ_INVALID), "Completion Queue Invalid"},
 	{SPECIFIC(NVME_SC_QID_INVALID), "Invalid Queue Identifier"},
 	{SPECIFIC(NVME_SC_QUEUE_SIZE), "Invalid Queue Size"},
