@@ -326,7 +326,8 @@ static bool store_visit_first(struct store_io *io)
 	case STORE_MATCH:
 		io->match.nr_shards = (uint16_t)nr;
 		io->match.todo = nr == 1 && io->match.nr;
-		memset(io->match.found, STORE_ABSENT, io->match.nr);
+		if (io->match.nr) /* a MATCH of nothing may come without an array */
+			memset(io->match.found, STORE_ABSENT, io->match.nr);
 		for (uint32_t i = 0; nr > 1 && i < io->match.nr; i++)
 			io->match.todo |= 1ull << store_shard_of(io->match.keys[i].hash, nr);
 		if (!io->match.todo)

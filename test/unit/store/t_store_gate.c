@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_gate.c: per key one at a time in order of arrival, keys of one bucket apart, reads past it. */
+/*
+ * store_gate.c: per key one at a time in order of arrival, keys of one bucket apart, reads past
+ * it.
+ */
 #include "puppet.h"
 
 #include "store/store_gate_int.h"
