@@ -13,8 +13,11 @@
 #include "base/hash_int.h"
 #include "base/must.h"
 
+#define HASH_STREAM_BYTES 16384u
+
 /* Valid without the constructor, for constructors of others that run earlier. */
-static struct hash_isa hash_best = {"base", NULL, hash_base_xxh3, hash_base_copy_xxh3};
+static struct hash_isa hash_best = {"base", NULL, hash_base_xxh3, hash_base_copy_xxh3,
+				    hash_base_add};
 
 __attribute__((constructor)) static void hash_pick(void)
 {
@@ -40,6 +43,36 @@ uint64_t hash_xxh3(const void *p, size_t n, uint64_t seed)
 uint64_t hash_copy_xxh3(void *dst, const void *src, size_t n, uint64_t seed)
 {
 	return hash_best.copy_xxh3(dst, src, n, seed);
+}
+
+void hash_stream_init(struct hash_stream *st, uint64_t seed)
+{
+	hash_base_init(st, seed);
+}
+
+void hash_stream_add(struct hash_stream *st, const void *p, size_t n)
+{
+	hash_best.add(st, p, n);
+}
+
+void hash_stream_copy(struct hash_stream *st, void *dst, const void *src, size_t n)
+{
+	uint8_t *to = dst;
+	const uint8_t *from = src;
+	size_t len;
+
+	/* In pieces that are still in the first levels of cache when they are hashed. */
+	for (; n; n -= len, to += len, from += len) {
+		len = n < HASH_STREAM_BYTES ? n : HASH_STREAM_BYTES;
+		memcpy(to, from, len);
+		__asm__ volatile("" : : : "memory");
+		hash_best.add(st, to, len);
+	}
+}
+
+uint64_t hash_stream_digest(const struct hash_stream *st)
+{
+	return hash_base_digest(st);
 }
 
 uint64_t hash_key(const uint8_t key[16], uint8_t len)

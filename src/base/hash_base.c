@@ -7,3 +7,16 @@
 /* tidy: no-test: t_hash.c compares all instruction sets */
 #define HASH_FN hash_base_
 #include "base/hash_body_int.h"
+
+void hash_base_init(struct hash_stream *st, uint64_t seed)
+{
+	XXH3_state_t *x = (XXH3_state_t *)st;
+
+	XXH3_INITSTATE(x);
+	XXH3_64bits_reset_withSeed(x, seed);
+}
+
+uint64_t hash_base_digest(const struct hash_stream *st)
+{
+	return XXH3_64bits_digest((const XXH3_state_t *)st);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The body of hash_base.c, hash_avx2.c and hash_avx512.c, which differ in compiler flags and in
- * HASH_FN, the prefix of the two functions made here. xxHash's inline header sees the flags and
+ * HASH_FN, the prefix of the functions made here. xxHash's inline header sees the flags and
  * picks its vector code by itself. Pure functions, any thread.
  *
  * The long copy is a software pipeline over XXH3's blocks of 1 KiB: while block i of dst goes
@@ -16,6 +16,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <assert.h>
+#include <stdalign.h>
 #include <string.h>
 
 #include "base/hash_int.h"
@@ -111,4 +113,12 @@ uint64_t HASH_CAT(HASH_FN, copy_xxh3)(void *dst, const void *src, size_t n, uint
 	memcpy(dst, src, n);
 	__asm__ volatile("" : : : "memory");
 	return XXH3_64bits_withSeed(dst, n, seed);
+}
+
+static_assert(sizeof(XXH3_state_t) == sizeof(struct hash_stream), "room for xxHash's state");
+static_assert(alignof(XXH3_state_t) == alignof(struct hash_stream), "aligned like xxHash's state");
+
+void HASH_CAT(HASH_FN, add)(struct hash_stream *st, const void *p, size_t n)
+{
+	XXH3_64bits_update((XXH3_state_t *)st, p, n);
 }

@@ -12,7 +12,8 @@ static bool hash_always(void)
 	return true;
 }
 
-static const struct hash_isa hash_base = {"base", hash_always, hash_base_xxh3, hash_base_copy_xxh3};
+static const struct hash_isa hash_base = {"base", hash_always, hash_base_xxh3, hash_base_copy_xxh3,
+					  hash_base_add};
 
 const struct hash_isa *const hash_isa_list[] = {&hash_base};
 const unsigned hash_isa_nr = ARRAY_SIZE(hash_isa_list);

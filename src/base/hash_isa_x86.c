@@ -25,10 +25,11 @@ static bool hash_has_avx512(void)
 }
 
 static const struct hash_isa hash_avx512 = {"avx512", hash_has_avx512, hash_avx512_xxh3,
-					    hash_avx512_copy_xxh3};
+					    hash_avx512_copy_xxh3, hash_avx512_add};
 static const struct hash_isa hash_avx2 = {"avx2", hash_has_avx2, hash_avx2_xxh3,
-					  hash_avx2_copy_xxh3};
-static const struct hash_isa hash_base = {"base", hash_always, hash_base_xxh3, hash_base_copy_xxh3};
+					  hash_avx2_copy_xxh3, hash_avx2_add};
+static const struct hash_isa hash_base = {"base", hash_always, hash_base_xxh3, hash_base_copy_xxh3,
+					  hash_base_add};
 
 const struct hash_isa *const hash_isa_list[] = {&hash_avx512, &hash_avx2, &hash_base};
 const unsigned hash_isa_nr = ARRAY_SIZE(hash_isa_list);

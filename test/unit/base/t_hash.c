@@ -153,12 +153,49 @@ static void t_crc32c(void **state)
 	assert_int_equal(hash_crc32c(buf, 0, 7), 7);
 }
 
+/* Any cut into pieces, copied or not, hashes like the whole, with every instruction set. */
+static void t_stream(void **state)
+{
+	uint8_t *src = malloc(BUF_BYTES), *dst = malloc(BUF_BYTES);
+	struct rng r;
+
+	assert_non_null(src);
+	assert_non_null(dst);
+	rng_init(&r, unit_seed(5));
+	rng_fill(&r, src, BUF_BYTES);
+	for (int i = 0; i < 600; i++) {
+		size_t n = rng_below(&r, BUF_BYTES >> rng_below(&r, 18)), at = 0, len;
+		size_t most = 1 + rng_below(&r, 40000 >> rng_below(&r, 15));
+		const struct hash_isa *isa = hash_isa_list[i % hash_isa_nr];
+		uint64_t seed = rng_u64(&r);
+		struct hash_stream st, copied;
+
+		if (!isa->is_supported())
+			continue;
+		hash_stream_init(&st, seed);
+		hash_stream_init(&copied, seed);
+		memset(dst, 0xEE, n);
+		for (; at < n; at += len) {
+			len = 1 + rng_below(&r, most);
+			len = len < n - at ? len : n - at;
+			isa->add(&st, src + at, len);
+			hash_stream_copy(&copied, dst + at, src + at, len);
+		}
+		assert_memory_equal(dst, src, n);
+		assert_int_equal(hash_stream_digest(&st), hash_xxh3(src, n, seed));
+		assert_int_equal(hash_stream_digest(&copied), hash_xxh3(src, n, seed));
+	}
+	free(src);
+	free(dst);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_xxh3_vectors), cmocka_unit_test(t_isas_agree),
-		cmocka_unit_test(t_front_door),	  cmocka_unit_test(t_key),
-		cmocka_unit_test(t_chunks),	  cmocka_unit_test(t_crc32c),
+		cmocka_unit_test(t_stream),	  cmocka_unit_test(t_front_door),
+		cmocka_unit_test(t_key),	  cmocka_unit_test(t_chunks),
+		cmocka_unit_test(t_crc32c),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
