@@ -119,6 +119,7 @@ struct tgt_dptr {
 	struct tgt_req *req;
 	enum mem_xfer_dir dir;
 	uint8_t kind;		 /* tgt_dptr.c */
+	bool is_sink;		 /* this stretch is a bit bucket */
 	uint16_t status;	 /* the NVMe status behind a next() that failed */
 	uint64_t left;		 /* bytes of data still to hand out */
 	uint64_t addr, addr_len; /* current contiguous stretch in bus addresses */
@@ -161,12 +162,15 @@ void tgt_req_init(struct tgt_req *req, struct tgt_sq *sq, const struct nvme_sqe 
 void tgt_req_prefetch(struct tgt_req *req);
 void tgt_req_execute(struct tgt_req *req);
 void tgt_req_complete(struct tgt_req *req, uint16_t status);
+/* The host's mistake: completes with DNR set, so that it isn't tried again. */
+void tgt_req_fail(struct tgt_req *req, uint16_t status);
 /*
  * Small data (Identify, logs, lists): moves up to `len` bytes of buf, guarded, then completes
  * with `status` on success.
  */
 void tgt_req_send(struct tgt_req *req, const void *buf, uint32_t len, uint16_t status);
-/* Synchronous small fetch of host data (<= 16 KiB). NVME_ST_OK or why not. */
+/* Synchronous small fetch of host data. NVME_ST_OK or why not. */
+#define TGT_FETCH_MAX 16384u
 uint16_t tgt_req_fetch(struct tgt_req *req, void *buf, uint32_t len);
 /*
  * The next `len` bytes of req->iter, from where it stands: a block in front of a value, a list in

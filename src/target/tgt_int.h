@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of target/ share and nobody else sees: the controller, the subsystem, and the doors between
+ * admin, identify, features, logs and events.
+ *
+ * A struct tgt_ctrl belongs to its home worker, apart from the fields that say otherwise. A struct tgt_subsys
+ * belongs to worker 0, apart from its atomic tables and what its lock guards.
+ */
+#ifndef TARGET_TGT_INT_H
+#define TARGET_TGT_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <nvme/types.h>
+#include "core/timeout.h"
+#include "target/tgt.h"
+
+#define TGT_NSID_ALL 0xffffffffu
+#define TGT_PAGE 4096u
+#define TGT_ERRORS_MAX 16
+#define TGT_EVENTS_MAX 16
+#define TGT_ABORTS_MAX 8
+#define TGT_CSI_NR 4
+#define TGT_KAS_NS 1000000000ull /* granularity of Keep Alive: KAS 10 */
+#define TGT_HOST_BEHAVIOR_BYTES 512
+#define TGT_CHANGED_WORDS (TGT_NS_MAX / 64 + 1)
+
+enum tgt_ctrl_state {
+	TGT_CTRL_DOWN,	 /* no queues */
+	TGT_CTRL_COMING, /* ops->enable() is under way */
+	TGT_CTRL_UP,
+	TGT_CTRL_GOING, /* ops->disable() is under way */
+};
+
+enum tgt_queue_state {
+	TGT_QUEUE_NONE,
+	TGT_QUEUE_COMING, /* the transport is making it */
+	TGT_QUEUE_LIVE,
+	TGT_QUEUE_GOING,
+};
+
+struct tgt_queue {
+	uint8_t sq, cq; /* enum tgt_queue_state */
+	uint16_t cqid;	/* of the SQ */
+};
+
+/* An asynchronous event: waiting for an AER, or reported and masked until its log page is read. */
+struct tgt_event {
+	uint8_t type, info, log;
+	bool is_used, is_reported;
+};
+
+/* Values of Set Features, each as CDW11 had it. Back to their defaults with every reset. */
+struct tgt_features {
+	uint32_t arbitration;
+	uint32_t power;
+	uint32_t temp_over, temp_under;
+	uint32_t error_recovery;
+	uint32_t cache;
+	uint32_t coalescing;
+	uint64_t vector_cd[(TGT_QUEUES_MAX + 1 + 63) / 64];
+	uint32_t atomicity;
+	uint32_t profile;
+	uint32_t aen;
+	uint32_t kato_ms;
+	uint32_t nr_queues; /* I/O queue pairs granted */
+	uint8_t host_id[16];
+	uint8_t behavior[3]; /* ACRE, ETDAS, LBAFEE */
+};
+
+struct tgt_ctrl {
+	struct tgt_subsys *ss;
+	const struct tgt_ctrl_ops *ops;
+	struct tgt_worker *home;
+	void *priv;
+	uint32_t
+		csi_mask; /* command sets enabled; set while there are no queues, read by any worker */
+	uint16_t id;
+	uint8_t dstrd;
+	uint8_t mdts;
+	bool is_operator;
+	bool is_fabrics;
+	uint32_t max_queues;
+	char host[64];
+
+	enum tgt_ctrl_state state;
+	bool is_armed; /* CC.EN went up and nothing has taken it down since */
+	bool is_ready; /* CSTS.RDY */
+	bool is_fatal; /* CSTS.CFS */
+	uint8_t shst;
+	uint32_t cc;
+	uint32_t int_mask;
+	uint32_t aqa;
+	uint64_t asq, acq;
+	struct tgt_ctrl_waiter {
+		void (*done)(void *arg);
+		void *arg;
+	} waiters[4];
+	unsigned nr_waiters;
+
+	struct tgt_features feat;
+	struct timeout keep_alive;
+	struct tgt_queue queues[TGT_QUEUES_MAX + 1];
+	unsigned nr_aborts;
+
+	struct tgt_req *aers[TGT_AERS_MAX];
+	unsigned nr_aers;
+	struct tgt_event events[TGT_EVENTS_MAX];
+
+	struct nvme_error_log_page errors[TGT_ERRORS_MAX];
+	uint64_t nr_errors;
+
+	struct list node;			     /* ss->ctrls; under ss->lock */
+	_Atomic uint64_t changed[TGT_CHANGED_WORDS]; /* namespaces, log 04h; any thread sets */
+	struct mbox_msg changed_msg;
+	_Atomic bool changed_is_posted; /* set under ss->lock, cleared on home */
+	bool is_dead;			/* destroyed while changed_msg was on its way */
+};
+
+struct tgt_subsys {
+	const struct tgt_node *node;
+	char nqn[224];
+	char serial[21];
+	char model[41];
+	uint64_t capacity_bytes;
+	uint64_t born_ns;
+	const struct tgt_csi_ops *csi[TGT_CSI_NR];
+	uint32_t csi_mask; /* bit 0, NVM, always: CAP.CSS says so */
+	_Atomic(struct tgt_ns *) ns[TGT_NS_MAX + 1];
+
+	/* worker 0's */
+	bool ns_is_busy[TGT_NS_MAX + 1]; /* on its way in, out, or to another size */
+	/* of namespaces that are not, or not yet so large, in the table; worker 0 writes */
+	_Atomic uint64_t reserved_bytes;
+	struct tgt_ns_stat gone; /* counters of deleted namespaces, for log 02h */
+
+	_Atomic uint64_t media_errors;
+	pthread_mutex_t lock; /* control plane: ctrls, segments */
+	struct list ctrls;
+	unsigned nr_ctrls;
+	uint16_t last_id;
+	struct mem_region *segments[TGT_SEGMENTS_MAX];
+};
+
+/* An admin request's use of its scratch. */
+struct tgt_admin {
+	void (*done)(struct tgt_req *req); /* before the response, once; NULL = nothing to do */
+	bool is_quiet;			   /* failure isn't for the error log */
+	/* Namespace Management: to worker 0 and back */
+	struct mbox_msg msg;
+	struct tgt_req *req;
+	uint64_t bytes;
+	uint32_t nsid;
+	uint8_t csi;
+	uint8_t verb;
+	uint16_t status;
+};
+static_assert(sizeof(struct tgt_admin) <= TGT_SCRATCH_BYTES, "fits the scratch");
+
+static inline struct tgt_admin *tgt_admin_of(struct tgt_req *req)
+{
+	return (struct tgt_admin *)req->scratch;
+}
+
+/* The namespace, if it is there and its command set is enabled; within one turn. */
+static inline struct tgt_ns *tgt_ctrl_ns(const struct tgt_ctrl *c, uint32_t nsid)
+{
+	struct tgt_ns *ns;
+
+	if (nsid == 0 || nsid > TGT_NS_MAX)
+		return NULL;
+	ns = atomic_load_explicit(&c->ss->ns[nsid], memory_order_acquire);
+	return ns && c->csi_mask >> ns->ops->csi & 1 ? ns : NULL;
+}
+
+/* tgt_admin.c */
+void tgt_admin_init(struct tgt_req *req);
+void tgt_admin_done(struct tgt_req *req);
+
+/* The admin commands: each completes req exactly once. */
+void tgt_identify_execute(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_log_execute(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_feature_get(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_feature_set(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_queue_create_cq(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_queue_create_sq(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_queue_delete_cq(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_queue_delete_sq(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_aer_execute(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_nsmgmt_manage(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_nsmgmt_attach(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_nsmgmt_resize(struct tgt_ctrl *c, struct tgt_req *req);
+
+void tgt_feature_reset(struct tgt_ctrl *c);	 /* defaults */
+uint32_t tgt_feature_effects(uint8_t fid);	 /* log 12h; 0 = there is no such feature */
+bool tgt_queue_exists(const struct tgt_ctrl *c); /* any I/O queue, also on its way */
+void tgt_admin_effects(const struct tgt_ctrl *c, __le32 acs[256]); /* log 05h */
+
+void tgt_aer_post(struct tgt_ctrl *c, uint8_t type, uint8_t info, uint8_t log);
+void tgt_aer_flush(struct tgt_ctrl *c);
+void tgt_aer_clear(struct tgt_ctrl *c, uint8_t log); /* its log page was read */
+void tgt_aer_give_back(struct tgt_ctrl *c);	     /* all of them, silently; forgets events */
+bool tgt_aer_abort(struct tgt_ctrl *c, uint16_t cid);
+
+void tgt_log_error(struct tgt_ctrl *c, const struct tgt_req *req);
+void tgt_ctrl_keep_alive(struct tgt_ctrl *c); /* restarts the timer */
+
+/* tgt_subsys.c */
+int tgt_subsys_ctrl_add(struct tgt_subsys *ss, struct tgt_ctrl *c);
+void tgt_subsys_ctrl_del(struct tgt_subsys *ss, struct tgt_ctrl *c);
+/* IDs of controllers from `first` up, ascending; at most max. */
+unsigned tgt_subsys_ctrl_ids(struct tgt_subsys *ss, uint16_t first, uint16_t *ids, unsigned max);
+/* Namespace nsid came, went or changed: log 04h and an event for every controller. */
+void tgt_subsys_tell(struct tgt_subsys *ss, uint32_t nsid);
+
+/* tgt_subsys_ns.c */
+uint64_t tgt_subsys_ns_capacity(struct tgt_subsys *ss); /* bytes in use; any worker */
+/* Worker 0: bytes for a namespace that is being made. False: over the node's capacity. */
+bool tgt_subsys_ns_reserve(struct tgt_subsys *ss, uint64_t bytes);
+void tgt_subsys_ns_unreserve(struct tgt_subsys *ss, uint64_t bytes);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the queues of one reactor share: requests, the copy engine, and the sink that bit buckets of SGLs are written to.
+ * Made before its reactor runs, destroyed after it has stopped.
+ */
+#include "target/tgt_int.h"
+#include <errno.h>
+#include <stdlib.h>
+#include "base/must.h"
+
+int tgt_worker_create(struct reactor *r, unsigned id, uint32_t nr_reqs, struct tgt_worker **out)
+{
+	struct tgt_worker *w = aligned_alloc(64, (sizeof(*w) + 63) & ~(size_t)63);
+	int err = -ENOMEM;
+
+	if (!w)
+		return -ENOMEM;
+	*w = (struct tgt_worker){.reactor = r, .id = id};
+	err = pool_init(&w->reqs, sizeof(struct tgt_req), nr_reqs, 64);
+	if (err)
+		goto free_worker;
+	err = -ENOMEM;
+	w->sink_base = pool_map(TGT_SINK_BYTES, &w->sink_map_bytes);
+	if (!w->sink_base)
+		goto fini_pool;
+	w->sink = mem_host_wrap(w->sink_base, TGT_SINK_BYTES, MEM_READABLE | MEM_WRITABLE);
+	if (!w->sink)
+		goto unmap_sink;
+	w->engine = mem_engine_create(r);
+	if (!w->engine)
+		goto put_sink;
+	*out = w;
+	return 0;
+
+put_sink:
+	mem_region_put(w->sink);
+unmap_sink:
+	pool_unmap(w->sink_base, w->sink_map_bytes);
+fini_pool:
+	pool_fini(&w->reqs);
+free_worker:
+	free(w);
+	return err;
+}
+
+void tgt_worker_destroy(struct tgt_worker *w)
+{
+	must(w->nr_busy == 0);
+	mem_engine_destroy(w->engine);
+	mem_region_put(w->sink);
+	pool_unmap(w->sink_base, w->sink_map_bytes);
+	pool_fini(&w->reqs);
+	free(w);
+}
