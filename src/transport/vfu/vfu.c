@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vfio-user server as a transport: <dir>/cntrl, who may connect, and one poller per worker.
+ *
+ * The socket is made with mode 0600; whoever changes that decides who else may attach. A stale one
+ * is taken away only when nobody answers behind it. More than max_clients connections are closed
+ * at once.
+ *
+ * Worker 0's reactor, the home, has the listener, all sockets and all admin queues. Idle: pollers
+ * arm the wake pages (vfu_bell.c); while a client that can't ring has a queue on a worker, or a
+ * queue waits for a CQ head, that worker sleeps at most poll_ns.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "base/log.h"
+#include "base/mono.h"
+#include "transport/vfu/vfu_int.h"
+
+#define VFU_CLIENTS_DEFAULT 64
+#define VFU_POLL_NS_DEFAULT (5 * MONO_NS_PER_MS)
+#define VFU_BACKLOG 64
+#define VFU_ACCEPT_BUDGET 16
+#define VFU_AGAIN_NS (100 * MONO_NS_PER_MS)
+
+/* ---- workers ---- */
+
+static void vfu_worker_rest(struct vfu_worker *w)
+{
+	uint64_t ns = UINT64_MAX;
+
+	if (w->vfu->is_busy)
+		ns = 0;
+	else if (w->nr_stock || w->is_blocked)
+		ns = w->vfu->poll_ns;
+	if (ns == w->sleep_ns)
+		return;
+	w->sleep_ns = ns;
+	reactor_poller_sleep(w->tw->reactor, &w->poller, ns);
+}
+
+static int vfu_worker_poll(struct poller *p)
+{
+	struct vfu_worker *w = container_of(p, struct vfu_worker, poller);
+	int nr = vfu_qp_poll(w);
+
+	vfu_worker_rest(w);
+	return nr;
+}
+
+static void vfu_listen(struct vfu *v);
+
+static void vfu_worker_start_at(struct mbox_msg *m)
+{
+	struct vfu_worker *w = container_of(m, struct vfu_worker, start);
+
+	reactor_poller_add(w->tw->reactor, &w->poller);
+	if (w == vfu_home(w->vfu))
+		vfu_listen(w->vfu);
+}
+
+static void vfu_worker_init(struct vfu *v, unsigned id)
+{
+	struct vfu_worker *w = &v->workers[id];
+
+	w->vfu = v;
+	w->tw = v->node->workers[id];
+	w->id = id;
+	must(reactor_id(w->tw->reactor) == id);
+	w->sleep_ns = v->is_busy ? 0 : UINT64_MAX;
+	w->poller = (struct poller){.name = "vfu",
+				    .poll = vfu_worker_poll,
+				    .arm = vfu_bell_arm,
+				    .disarm = vfu_bell_disarm,
+				    .max_sleep_ns = w->sleep_ns};
+	list_init(&w->sqs);
+	list_init(&w->dying);
+	list_init(&w->dirty);
+}
+
+/* ---- accepting ---- */
+
+static void vfu_accepted(struct vfu *v, int fd)
+{
+	int err;
+
+	if (v->nr_devs >= v->max_clients) {
+		log_once_warn("vfu: %s: more than %u clients, refused", v->path, v->max_clients);
+		close(fd);
+		return;
+	}
+	err = vfu_dev_create(v, fd);
+	if (err) {
+		log_warn("vfu: %s: new client: %s, refused", v->path, strerrorname_np(-err));
+		close(fd);
+	}
+}
+
+static void vfu_ready(struct io_req *io, int res)
+{
+	struct vfu *v = container_of(io, struct vfu, io);
+
+	v->is_polling = false;
+	for (int i = 0; i < VFU_ACCEPT_BUDGET && !v->is_stopping; i++) {
+		int fd = accept4(v->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			vfu_accepted(v, fd);
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+			log_once_warn("vfu: %s: accept: %s", v->path, strerrorname_np(errno));
+			timeout_set(vfu_home_reactor(v), &v->again,
+				    reactor_now_ns(vfu_home_reactor(v)) + VFU_AGAIN_NS);
+			return;
+		} else if (errno != ECONNABORTED && errno != EINTR) {
+			break;
+		}
+	}
+	vfu_listen(v);
+}
+
+static void vfu_again(struct timeout *t)
+{
+	vfu_listen(container_of(t, struct vfu, again));
+}
+
+/* Goes on listening, or, when it is stopping, looks whether that was the last thing. */
+static void vfu_listen(struct vfu *v)
+{
+	if (v->is_stopping) {
+		vfu_dev_gone(v);
+		return;
+	}
+	v->io = (struct io_req){
+		.op = IO_POLL, .fd = v->listen_fd, .poll_mask = POLLIN, .end = vfu_ready};
+	v->is_polling = true;
+	reactor_io(vfu_home_reactor(v), &v->io);
+}
+
+/* 0 when the path is free, or has become so. */
+static int vfu_check_stale(const struct sockaddr_un *sa)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat st;
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (lstat(sa->sun_path, &st)) {
+		err = errno == ENOENT ? 0 : -errno;
+	} else if (!S_ISSOCK(st.st_mode)) {
+		err = -EEXIST;
+	} else if (connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ||
+		   errno != ECONNREFUSED) {
+		err = -EADDRINUSE;
+	} else if (unlink(sa->sun_path)) {
+		err = -errno;
+	}
+	close(fd);
+	return err;
+}
+
+static int vfu_bind(struct vfu *v)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd, err;
+
+	if (strlen(v->path) >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sa.sun_path, v->path);
+	err = vfu_check_stale(&sa);
+	if (err)
+		return err;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	/* The mode of the unbound socket is the file's: there is no moment in which it is wider. */
+	if (fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) ||
+	    listen(fd, VFU_BACKLOG)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	v->listen_fd = fd;
+	return 0;
+}
+
+static int vfu_start(struct tr *tr)
+{
+	struct vfu *v = container_of(tr, struct vfu, tr);
+	int err = vfu_bind(v);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < v->node->nr; i++) {
+		v->workers[i].start.fn = vfu_worker_start_at;
+		mbox_post(v->node->reactors[i], &v->workers[i].start);
+	}
+	return 0;
+}
+
+/* ---- stopping ---- */
+
+static void vfu_pollers_off(struct reactor_round *rd, struct reactor *r)
+{
+	struct vfu *v = container_of(rd, struct vfu, round);
+	struct vfu_worker *w = &v->workers[reactor_id(r)];
+
+	must(list_is_empty(&w->sqs) && list_is_empty(&w->dying) && list_is_empty(&w->dirty));
+	reactor_poller_del(r, &w->poller);
+}
+
+static void vfu_stopped(struct reactor_round *rd)
+{
+	struct vfu *v = container_of(rd, struct vfu, round);
+
+	close(v->listen_fd);
+	v->listen_fd = -1;
+	v->stopped(v->stopped_arg);
+}
+
+/* A client has gone, or the listener has. */
+void vfu_dev_gone(struct vfu *v)
+{
+	if (!v->is_stopping || v->nr_devs || v->is_polling || v->round.done)
+		return;
+	v->round.fn = vfu_pollers_off;
+	v->round.done = vfu_stopped;
+	reactor_round_start(&v->round, vfu_home_reactor(v), v->node->reactors, v->node->nr);
+}
+
+static void vfu_stop(struct tr *tr, void (*done)(void *arg), void *arg)
+{
+	struct vfu *v = container_of(tr, struct vfu, tr);
+	struct vfu_dev *d, *tmp;
+
+	must(!v->is_stopping);
+	v->is_stopping = true;
+	v->stopped = done;
+	v->stopped_arg = arg;
+	unlink(v->path);
+	shutdown(v->listen_fd, SHUT_RDWR); /* ends the poll */
+	timeout_cancel(&v->again);
+	list_for_each_entry_safe(d, tmp, &v->devs, node)
+		vfu_sock_shut(d);
+	vfu_dev_gone(v);
+}
+
+static void vfu_destroy(struct tr *tr)
+{
+	struct vfu *v = container_of(tr, struct vfu, tr);
+
+	must(v->nr_devs == 0 && v->listen_fd < 0);
+	free(v->workers);
+	free(v->record_dir);
+	free(v->path);
+	free(v);
+}
+
+static unsigned vfu_nr_hosts(struct tr *tr)
+{
+	return container_of(tr, struct vfu, tr)->nr_devs;
+}
+
+static const struct tr_ops vfu_ops = {
+	.name = "vfu",
+	.start = vfu_start,
+	.stop = vfu_stop,
+	.destroy = vfu_destroy,
+	.nr_hosts = vfu_nr_hosts,
+};
+
+int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr)
+{
+	struct vfu *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	v->tr.ops = &vfu_ops;
+	v->ss = ss;
+	v->node = tgt_subsys_node(ss);
+	v->max_clients = o->max_clients ? o->max_clients : VFU_CLIENTS_DEFAULT;
+	v->poll_ns = o->poll_ns ? o->poll_ns : VFU_POLL_NS_DEFAULT;
+	v->is_busy = o->is_busy;
+	v->listen_fd = -1;
+	list_init(&v->devs);
+	timeout_init(&v->again, vfu_again);
+	v->workers = calloc(v->node->nr, sizeof(*v->workers));
+	if (!v->workers || asprintf(&v->path, "%s/cntrl", o->dir) < 0) {
+		free(v->workers);
+		free(v);
+		return -ENOMEM;
+	}
+	if (o->record_dir)
+		v->record_dir = strdup(o->record_dir);
+	for (unsigned i = 0; i < v->node->nr; i++)
+		vfu_worker_init(v, i);
+	*tr = &v->tr;
+	return 0;
+}

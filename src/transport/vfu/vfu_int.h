@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the vfio-user server share.
+ *
+ *   vfu ---- vfu_worker[w]: one per reactor: a poller, the queues it serves, this turn's burst
+ *    |
+ *    +------ vfu_dev: one client = one tgt_ctrl
+ *              sock, config space, BAR0, DMA map: the home reactor's (worker 0)
+ *              view[w]: what worker w sees of it: a DMA snapshot, the interrupts. Worker w's,
+ *                       changed by a round only
+ *              sq[], cq[]: the tables are the home's, a queue belongs to the worker that serves it
+ *
+ * Everything that a client asks for on its socket is done one after the other: while one message
+ * waits (for a round, a reset, I/O on a region that goes away) the next one isn't read.
+ */
+#ifndef TRANSPORT_VFU_INT_H
+#define TRANSPORT_VFU_INT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <linux/vfio.h>
+#include "base/list.h"
+#include "base/must.h"
+#include "core/counter.h"
+#include "core/reactor.h"
+#include "mem/mem.h"
+#include "nvme/nvme_kv.h"
+#include "nvme/vfio_user.h"
+#include "target/tgt.h"
+#include "transport/tr.h"
+
+#define VFU_QUEUES (TGT_QUEUES_MAX + 1) /* with the admin queue */
+#define VFU_VECTORS VFU_QUEUES
+#define VFU_MSG_FDS 16u	      /* QEMU takes no larger figure for a sound one */
+#define VFU_XFER_BYTES 65536u /* max_data_xfer_size: no region that is read or written is larger */
+#define VFU_MSG_BYTES (VFU_XFER_BYTES + 64u)
+#define VFU_REPLY_FDS (1u + VFU_WAKE_WORKERS_MAX)
+#define VFU_MAPS_MAX 4096u
+#define VFU_MSIX_BYTES 0x2000u /* BAR4: the table, then from 0x1000 the pending bits */
+#define VFU_PBA_OFFSET 0x1000u
+#define VFU_PCI_BYTES 4096u
+
+struct vfu;
+struct vfu_dev;
+struct vfu_worker;
+
+/* ---- DMA map (vfu_dma.c) ---- */
+
+/* One mapping. The home's; lives until no snapshot has it. */
+struct vfu_map {
+	uint64_t addr;
+	uint64_t len;
+	uint32_t flags; /* MEM_READABLE | MEM_WRITABLE */
+	uint32_t nr_snaps;
+	struct mem_region *reg; /* NULL: came without a descriptor, can't be reached */
+};
+
+/* A worker's uses of a snapshot: requests in flight that have looked something up. */
+struct vfu_pin {
+	uint32_t nr;
+	bool is_old; /* replaced: the last one out tells home */
+	struct vfu_snap *snap;
+	struct mbox_msg msg;
+} __attribute__((aligned(64)));
+
+struct vfu_ent {
+	uint64_t addr;
+	uint64_t len;
+	struct mem_region *reg;
+	uint32_t flags;
+	struct vfu_map *map;
+};
+
+/* Immutable; sorted by address. */
+struct vfu_snap {
+	struct vfu_dev *dev;
+	struct vfu_pin *pin; /* one per worker */
+	unsigned nr_gone;    /* workers that have let go; the home's */
+	uint32_t nr;
+	struct vfu_ent e[];
+};
+
+/*
+ * In: run->off = bus address, run->len = bytes wanted. Out: the run, maybe shorter. 0 or -EFAULT.
+ */
+int vfu_dma_run(struct vfu_snap *s, uint32_t *hit, uint32_t flags, struct mem_run *run);
+void vfu_dma_unpin(struct vfu_worker *w, struct vfu_snap *s);
+bool vfu_dma_covers(struct vfu_dev *d, uint64_t addr, uint64_t len, uint32_t flags);
+/* Both change the home's list and make the snapshot that the next round publishes. 0 or -errno. */
+int vfu_dma_map(struct vfu_dev *d, const struct vfio_user_dma_map *m, int fd);
+int vfu_dma_unmap(struct vfu_dev *d, const struct vfio_user_dma_unmap *m);
+void vfu_dma_unmap_all(struct vfu_dev *d); /* publishes nothing at all: the client is gone */
+void vfu_dma_view(struct vfu_dev *d, struct vfu_worker *w); /* on w: the round */
+
+/* ---- interrupts (vfu_irq.c) ---- */
+
+/*
+ * Immutable once published; descriptors that the next table no longer has are closed after the
+ * round.
+ */
+struct vfu_irqs {
+	int fd[VFU_VECTORS]; /* -1 = none */
+	bool is_masked[VFU_VECTORS];
+};
+
+/* ---- queues (vfu_qp.c, vfu_queue.c) ---- */
+
+struct vfu_note {
+	struct mbox_msg msg;
+	struct vfu_dev *dev;
+};
+
+/*
+ * A completion queue; its worker's, but for the fields that say so. A CQE is staged in the slot
+ * that it will have in the client's ring: stage[tail..staged) are complete and not yet posted.
+ */
+struct vfu_cq {
+	struct vfu_dev *dev;
+	struct vfu_worker *w;
+	_Atomic uint32_t *bell; /* CQ head, the client's */
+	struct nvme_cqe *stage; /* size entries */
+	uint64_t addr;
+	uint32_t size;
+	uint32_t head;	  /* last valid value of the doorbell */
+	uint32_t tail;	  /* next slot to post */
+	uint32_t staged;  /* next slot to stage */
+	uint32_t phase;	  /* of `staged` */
+	uint32_t nr_busy; /* slots promised: SQEs fetched whose CQE is not posted */
+	uint32_t hit;
+	uint32_t nr_sqs; /* the home's */
+	uint16_t qid;
+	uint16_t vector;
+	bool has_irq;
+	bool is_broken;			       /* its memory is gone: what is staged is dropped */
+	bool is_bell_bad;		       /* the client was told once */
+	struct list dirty;		       /* w->dirty while something is staged */
+	bool is_dying;			       /* the home's */
+	struct mbox_msg del;		       /* there and back */
+	struct vfu_note note_bell, note_fatal; /* to the home, once each */
+	struct tgt_req *req;		       /* the Delete command that waits */
+};
+
+struct vfu_sq {
+	struct tgt_sq sq;
+	struct vfu_dev *dev;
+	struct vfu_worker *w;
+	struct vfu_cq *cq;
+	_Atomic uint32_t *bell; /* SQ tail, the client's */
+	uint64_t addr;
+	uint32_t size;
+	uint32_t head;	   /* next slot to fetch */
+	uint32_t tail;	   /* last valid value of the doorbell */
+	uint32_t hit;	   /* last entry of the DMA snapshot: ring */
+	uint32_t data_hit; /* the same, data */
+	bool is_broken;
+	bool is_bell_bad;
+	bool is_dying;	  /* the home's: a delete is under way */
+	struct list node; /* w->sqs or w->dying */
+	struct mbox_msg add, del;
+	struct vfu_note note_bell, note_fatal;
+	struct tgt_req *req; /* the Delete command that waits */
+};
+
+int vfu_qp_poll(struct vfu_worker *w);
+void vfu_qp_respond(struct tgt_req *req);
+bool vfu_qp_flush(struct vfu_cq *cq);
+
+extern const struct tgt_sq_ops vfu_qp_ops;
+
+extern const struct tgt_ctrl_ops vfu_queue_ops;
+int vfu_queue_drained(struct vfu_worker *w);
+/* From a worker: once per queue each. */
+void vfu_queue_bad_bell(struct vfu_worker *w, struct vfu_dev *d, struct vfu_note *n);
+void vfu_queue_fatal(struct vfu_worker *w, struct vfu_dev *d, struct vfu_note *n);
+
+/* ---- one reactor's share ---- */
+
+struct vfu_worker {
+	struct vfu *vfu;
+	struct tgt_worker *tw;
+	unsigned id;
+	struct poller poller;
+	struct list sqs;   /* served, in turn */
+	struct list dying; /* no longer fetched from, waiting for nr_inflight 0 */
+	struct list dirty; /* CQs with staged entries */
+	uint32_t nr_ready; /* queues that had something last turn */
+	uint32_t nr_stock; /* queues of clients that can't ring the bell */
+	bool is_blocked;   /* something waits for a doorbell that no bell announces */
+	uint64_t sleep_ns; /* what the reactor was told */
+	struct mbox_msg start;
+	struct mbox_msg kick; /* from the home, not again before it has arrived */
+	_Atomic bool is_kicked;
+	uint32_t nr_burst;
+	struct tgt_req *burst[TGT_BURST];
+	struct nvme_sqe sqes[TGT_BURST];
+};
+
+/* ---- the socket (vfu_sock.c) ---- */
+
+struct vfu_sock {
+	int fd;
+	struct io_req io; /* the poll under way */
+	bool is_polling;
+	bool is_shut;	 /* no more reading or writing */
+	bool is_closing; /* after the reply is out */
+	bool is_running; /* inside its loop */
+	uint32_t rx_len; /* bytes of this message so far */
+	uint32_t tx_len, tx_at;
+	uint32_t nr_fds, nr_tx_fds;
+	int fds[VFU_MSG_FDS];
+	int tx_fds[VFU_REPLY_FDS]; /* borrowed */
+	struct mem_region *tx_reg; /* whose descriptor it is */
+	union {
+		uint64_t align_rx;
+		struct vfio_user_hdr hdr;
+		uint8_t rx[VFU_MSG_BYTES];
+	};
+	union {
+		uint64_t align_tx;
+		struct vfio_user_hdr tx_hdr;
+		uint8_t tx[VFU_MSG_BYTES];
+	};
+};
+
+void vfu_sock_start(struct vfu_dev *d);
+void vfu_sock_shut(struct vfu_dev *d);
+int vfu_sock_take_fd(struct vfu_dev *d, unsigned i);
+void vfu_sock_no_tx_fds(struct vfu_dev *d);
+void vfu_sock_reply(struct vfu_dev *d, uint32_t len);
+void vfu_sock_fail(struct vfu_dev *d, int err);
+
+/* ---- one client (vfu_dev.c) ---- */
+
+struct vfu_view {
+	struct vfu_snap *snap; /* NULL: nothing is mapped */
+	struct vfu_irqs *irqs; /* NULL: none */
+} __attribute__((aligned(64)));
+
+/* A client's bell at one worker: an eventfd that the client writes, watched by the worker's env. */
+struct vfu_bell {
+	struct vfu_dev *dev;
+	struct vfu_worker *w;
+	int fd;
+	bool is_stopping; /* w's */
+	struct io_req io;
+	struct mbox_msg msg;
+};
+
+enum vfu_wait {
+	VFU_WAIT_NONE,
+	VFU_WAIT_ROUND, /* map, interrupts */
+	VFU_WAIT_UNMAP, /* the round and the last user of the region */
+	VFU_WAIT_RESET,
+	VFU_WAIT_CLOSE,
+};
+
+struct vfu_dev {
+	struct list node;
+	struct vfu *vfu;
+	struct tgt_ctrl *ctrl; /* NULL before VERSION */
+	char host[64];
+	bool may_operate;				   /* credentials */
+	bool has_stride, has_arena, has_wake, is_operator; /* granted */
+	bool is_quiet;					   /* closing: the controller is down */
+	enum vfu_wait wait;
+	struct vfu_sock sock;
+	uint8_t cfg[VFU_PCI_BYTES];
+	uint8_t msix[VFU_MSIX_BYTES];
+
+	int bar0_fd;
+	uint8_t *bar0; /* VFU_BAR0_BYTES, shared with the client */
+
+	/* DMA: sorted by address, and the snapshot that the round under way publishes */
+	struct vfu_map **maps;
+	uint32_t nr_maps;
+	uint32_t nr_dying; /* unmapped, still in a snapshot that someone holds */
+	uint32_t nr_snaps;
+	struct vfu_snap *snap; /* what the workers have, or get by the round under way */
+	struct vfu_irqs *irqs, *old_irqs;
+	_Atomic uint8_t irq_pending[VFU_VECTORS];
+	struct reactor_round round;
+	bool is_round;
+	void (*round_done)(struct vfu_dev *d);
+
+	struct vfu_bell *bells; /* one per worker, with has_wake */
+	unsigned nr_bells;	/* watched */
+	struct vfu_view *view;	/* one per worker */
+
+	struct vfu_sq *sq[VFU_QUEUES];
+	struct vfu_cq *cq[VFU_QUEUES];
+	unsigned nr_queues; /* of both kinds, until they are freed */
+	bool is_disabling;
+};
+
+int vfu_dev_create(struct vfu *v, int fd);
+int vfu_dev_negotiate(struct vfu_dev *d); /* after VERSION: makes the controller */
+void vfu_dev_round(struct vfu_dev *d, void (*done)(struct vfu_dev *d));
+void vfu_dev_reset(struct vfu_dev *d);
+void vfu_dev_close(struct vfu_dev *d);
+void vfu_dev_kick(struct vfu_dev *d, unsigned qid);
+void vfu_dev_resume(struct vfu_dev *d); /* the message that waited is answered: read the next */
+void vfu_dev_settle(struct vfu_dev *d); /* something that a wait was for has ended */
+/* vfu_bell.c: the client's eventfds. create: 0 or -errno, nothing left behind. */
+int vfu_bell_create(struct vfu_dev *d);
+void vfu_bell_stop(struct vfu_dev *d); /* vfu_dev_settle() for each that has ended */
+void vfu_bell_destroy(struct vfu_dev *d);
+void vfu_bell_arm(struct poller *p);
+void vfu_bell_disarm(struct poller *p);
+static inline _Atomic uint32_t *vfu_dev_bell(struct vfu_dev *d, uint16_t qid, bool is_cq)
+{
+	uint32_t stride = d->has_stride ? 64 : 4;
+
+	return (_Atomic uint32_t *)(d->bar0 + VFU_DOORBELL_OFFSET + (2u * qid + is_cq) * stride);
+}
+static inline struct vfu_wake_page *vfu_dev_wake(struct vfu_dev *d)
+{
+	return (struct vfu_wake_page *)(d->bar0 + VFU_WAKE_OFFSET);
+}
+
+/* vfu_irq.c */
+/* 1: a round publishes it, vfu_irq_settled() comes after; 0: done; -errno. */
+int vfu_irq_set(struct vfu_dev *d, const struct vfio_irq_set *set, uint32_t len);
+void vfu_irq_settled(struct vfu_dev *d);
+void vfu_irq_fire(struct vfu_dev *d, const struct vfu_irqs *t, uint16_t vector);
+void vfu_irq_fini(struct vfu_dev *d);
+
+/* vfu_proto.c */
+void vfu_proto_message(struct vfu_dev *d);
+
+/* vfu_region.c */
+void vfu_region_info(struct vfu_dev *d);
+void vfu_region_read(struct vfu_dev *d);
+void vfu_region_write(struct vfu_dev *d);
+void vfu_region_write_multi(struct vfu_dev *d);
+
+/* vfu_pci.c */
+void vfu_pci_init(struct vfu_dev *d);
+void vfu_pci_read(struct vfu_dev *d, uint32_t off, void *buf, uint32_t len);
+void vfu_pci_write(struct vfu_dev *d, uint32_t off, const void *buf, uint32_t len);
+
+/* ---- the whole (vfu.c) ---- */
+
+struct vfu {
+	struct tr tr;
+	struct tgt_subsys *ss;
+	const struct tgt_node *node;
+
+	char *path;
+	char *record_dir;
+	unsigned max_clients;
+	uint64_t poll_ns;
+	bool is_busy;
+	int listen_fd;
+	struct io_req io;
+	bool is_polling;
+	bool is_stopping;
+	struct timeout again; /* out of descriptors: accept later */
+	unsigned nr_devs;
+	struct list devs;
+	struct vfu_worker *workers; /* node->nr */
+	void (*stopped)(void *arg);
+	void *stopped_arg;
+	struct reactor_round round; /* pollers off */
+	unsigned next_worker;	    /* round robin */
+};
+
+static inline struct vfu_worker *vfu_home(struct vfu *v)
+{
+	return &v->workers[0];
+}
+static inline struct reactor *vfu_home_reactor(struct vfu *v)
+{
+	return v->node->reactors[0];
+}
+void vfu_dev_gone(struct vfu *v); /* vfu.c: a client has been freed */
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server's half of rig.h: reactors, workers, subsystem, and the namespace. The test's thread.
+ */
+#include "rig.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+/* ---- the namespace ---- */
+
+struct rig_ns {
+	struct tgt_ns ns;
+	struct rig *rig;
+};
+
+static void rig_ns_read(struct rig *r, struct tgt_req *req)
+{
+	uint8_t buf[4096];
+	uint32_t len = req->sqe.cdw10, at = 0;
+
+	while (at < len) {
+		uint32_t n = min_t(uint32_t, sizeof(buf), len - at);
+		uint16_t st;
+
+		for (uint32_t i = 0; i < n; i++)
+			buf[i] = rig_byte(req->sqe.cdw12, at + i);
+		st = tgt_req_iter_put(req, buf, n);
+		if (st != NVME_ST_OK) {
+			tgt_req_complete(req, st);
+			return;
+		}
+		at += n;
+	}
+	r->nr_done++;
+	req->dw0 = len;
+	tgt_req_complete(req, NVME_ST_OK);
+}
+
+static void rig_ns_write(struct rig *r, struct tgt_req *req)
+{
+	uint8_t buf[4096];
+	uint32_t len = req->sqe.cdw10, at = 0, nr_bad = 0;
+
+	while (at < len) {
+		uint32_t n = min_t(uint32_t, sizeof(buf), len - at);
+		uint16_t st = tgt_req_iter_get(req, buf, n);
+
+		if (st != NVME_ST_OK) {
+			tgt_req_complete(req, st);
+			return;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			nr_bad += buf[i] != rig_byte(req->sqe.cdw12, at + i);
+		at += n;
+	}
+	r->nr_done++;
+	req->dw0 = nr_bad;
+	tgt_req_complete(req, NVME_ST_OK);
+}
+
+static void rig_ns_execute(struct tgt_req *req)
+{
+	struct rig *r = container_of(req->ns, struct rig_ns, ns)->rig;
+	bool is_read = req->sqe.opc == RIG_READ;
+	uint16_t st;
+
+	if (req->sqe.opc == RIG_NOP) {
+		req->dw0 = req->sqe.cdw12;
+		r->nr_done++;
+		tgt_req_complete(req, NVME_ST_OK);
+		return;
+	}
+	if (!is_read && req->sqe.opc != RIG_WRITE) {
+		tgt_req_complete(req, NVME_ST_INVALID_OPCODE);
+		return;
+	}
+	st = req->sq->ops->data(req, req->sqe.cdw10, is_read ? MEM_TO_PEER : MEM_FROM_PEER);
+	if (st != NVME_ST_OK)
+		tgt_req_complete(req, st);
+	else if (r->is_held)
+		r->held[r->nr_held++] = req;
+	else if (is_read)
+		rig_ns_read(r, req);
+	else
+		rig_ns_write(r, req);
+}
+
+void rig_let_go(struct rig *r, uint16_t status)
+{
+	for (unsigned i = 0; i < r->nr_held; i++) {
+		struct tgt_req *req = r->held[i];
+
+		if (status != NVME_ST_OK || req->is_aborted)
+			tgt_req_complete(req, status ? status : NVME_ST_ABORTED);
+		else if (req->sqe.opc == RIG_READ)
+			rig_ns_read(r, req);
+		else
+			rig_ns_write(r, req);
+	}
+	r->nr_held = 0;
+}
+
+static uint16_t rig_ns_identify(struct tgt_ns *ns, uint8_t cns, void *buf)
+{
+	return NVME_ST_OK;
+}
+
+static void rig_ns_sizes(struct tgt_ns *ns, uint64_t *capacity, uint64_t *used)
+{
+	*capacity = 1u << 20;
+	*used = 0;
+}
+
+static void rig_ns_destroy(struct tgt_ns *ns, struct reactor *home,
+			   void (*done)(void *arg, uint16_t st), void *arg)
+{
+	free(container_of(ns, struct rig_ns, ns));
+	done(arg, NVME_ST_OK);
+}
+
+static const struct tgt_ns_ops rig_ns_ops = {
+	.csi = 1,
+	.execute = rig_ns_execute,
+	.identify = rig_ns_identify,
+	.sizes = rig_ns_sizes,
+	.destroy = rig_ns_destroy,
+};
+
+static void rig_csi_effects(uint32_t iocs[256])
+{
+	iocs[RIG_READ] = 1;
+}
+
+static uint16_t rig_csi_identify(void *buf)
+{
+	return NVME_ST_OK;
+}
+
+static const struct tgt_csi_ops rig_csi_ops = {
+	.csi = 1,
+	.effects = rig_csi_effects,
+	.identify_ctrl = rig_csi_identify,
+};
+
+/* ---- life ---- */
+
+int rig_count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int nr = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		nr++;
+	closedir(dir);
+	return nr;
+}
+
+unsigned rig_nr_free(struct rig *r)
+{
+	unsigned nr = 0;
+
+	for (unsigned i = 0; i < r->nr; i++)
+		nr += r->node.workers[i]->reqs.nr_free;
+	return nr;
+}
+
+void rig_step(struct rig *r)
+{
+	for (unsigned i = 0; i < r->nr; i++)
+		reactor_step(r->reactors[i]);
+}
+
+void rig_steps(struct rig *r, unsigned nr)
+{
+	while (nr--)
+		rig_step(r);
+}
+
+void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
+{
+	struct vfu_opts opts = o ? *o : (struct vfu_opts){0};
+	struct tgt_subsys_opts so = {.nqn = "nqn.2014-08.org.nvmexpress:uuid:rig",
+				     .serial = "RIG",
+				     .model = "rig",
+				     .capacity_bytes = 1u << 30};
+	uint32_t nr_reqs = r->nr_reqs ? r->nr_reqs : 512;
+	struct rig_ns *ns;
+
+	assert_int_equal(mem_guard_init(), 0);
+	*r = (struct rig){.nr = nr, .nr_reqs = nr_reqs, .nr_fds = rig_count_fds()};
+	strcpy(r->dir, "/tmp/t_vfu.XXXXXX");
+	assert_non_null(mkdtemp(r->dir));
+	for (unsigned i = 0; i < nr; i++) {
+		struct env *env;
+
+		assert_int_equal(env_linux_create(256, &env), 0);
+		r->reactors[i] = reactor_create(&(struct reactor_opts){
+			.id = i, .nr_peers = nr, .env = env, .spin_ns = UINT64_MAX, .cpu = -1});
+		assert_non_null(r->reactors[i]);
+		assert_int_equal(tgt_worker_create(r->reactors[i], i, nr_reqs, &r->node.workers[i]),
+				 0);
+		r->node.reactors[i] = r->reactors[i];
+	}
+	r->node.nr = nr;
+	assert_int_equal(tgt_subsys_create(&r->node, &so, &r->ss), 0);
+	tgt_subsys_csi_add(r->ss, &rig_csi_ops);
+	ns = aligned_alloc(64, sizeof(*ns));
+	assert_non_null(ns);
+	memset(ns, 0, sizeof(*ns));
+	ns->ns.ops = &rig_ns_ops;
+	ns->rig = r;
+	r->ns = &ns->ns;
+	assert_int_equal(tgt_subsys_ns_add(r->ss, r->ns, 1), 0);
+	opts.dir = r->dir;
+	assert_int_equal(vfu_create(r->ss, &opts, &r->tr), 0);
+	assert_int_equal(r->tr->ops->start(r->tr), 0);
+	rig_steps(r, 4);
+}
+
+static void rig_done(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static void rig_ns_gone(void *arg, uint16_t st)
+{
+	*(bool *)arg = true;
+}
+
+void rig_stop(struct rig *r)
+{
+	r->tr->ops->stop(r->tr, rig_done, &r->is_stopped);
+	rig_until(r, r->is_stopped);
+}
+
+void rig_fini(struct rig *r)
+{
+	bool is_gone = false;
+
+	if (!r->is_stopped)
+		rig_stop(r);
+	assert_int_equal(r->tr->ops->nr_hosts(r->tr), 0);
+	assert_int_equal(rig_nr_free(r), r->nr * r->nr_reqs);
+	r->tr->ops->destroy(r->tr);
+	tgt_subsys_ns_del(r->ss, 1, rig_ns_gone, &is_gone);
+	rig_until(r, is_gone);
+	tgt_subsys_destroy(r->ss);
+	for (unsigned i = 0; i < r->nr; i++) {
+		tgt_worker_destroy(r->node.workers[i]);
+		reactor_destroy(r->reactors[i]);
+	}
+	assert_int_equal(rmdir(r->dir), 0);
+	assert_int_equal(rig_count_fds(), r->nr_fds);
+}
