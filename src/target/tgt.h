@@ -335,6 +335,7 @@ struct tgt_ctrl_opts {
 int tgt_ctrl_create(struct tgt_subsys *ss, const struct tgt_ctrl_opts *o, struct tgt_ctrl **c);
 void tgt_ctrl_destroy(struct tgt_ctrl *c); /* disabled */
 uint16_t tgt_ctrl_id(const struct tgt_ctrl *c);
+struct tgt_worker *tgt_ctrl_home(const struct tgt_ctrl *c);
 struct tgt_subsys *tgt_ctrl_subsys(struct tgt_ctrl *c);
 void *tgt_ctrl_priv(struct tgt_ctrl *c); /* the transport's */
 void tgt_ctrl_set_priv(struct tgt_ctrl *c, void *priv);

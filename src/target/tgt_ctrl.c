@@ -397,6 +397,11 @@ void tgt_ctrl_set_dstrd(struct tgt_ctrl *c, uint8_t dstrd, uint32_t max_queues)
 	c->feat.nr_queues = max_queues;
 }
 
+struct tgt_worker *tgt_ctrl_home(const struct tgt_ctrl *c)
+{
+	return c->home;
+}
+
 uint16_t tgt_ctrl_id(const struct tgt_ctrl *c)
 {
 	return c->id;

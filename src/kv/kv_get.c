@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Retrieve and RETRIEVE_EX: a store_read whose pieces are copied to the host and checked on the
+ * way, one mem_xfer each.
+ *
+ *   store_read --piece--> mem_xfer (copy + seals) --> store_read_next --> ... --> end --> CQE
+ *
+ * A seal that does not fit makes the command a miss (Key Does Not Exist), the entry is dropped by
+ * the store, an alert is raised. The host's buffer may then hold some bytes: a command that failed
+ * promises nothing about them. Retrieve: CQE DW0 = size of the whole value; a smaller buffer gets
+ * as much as fits and is no error (KV Command Set 1.0c, 3.2.5; SPDK's and Mooncake's clients retry
+ * on it). RETRIEVE_EX: DW0 = value bytes delivered.
+ */
+#include <errno.h>
+
+#include "base/container.h"
+#include "base/must.h"
+#include "kv/kv_int.h"
+
+static struct tgt_req *get_req(struct kv_get *get)
+{
+	return kv_req_of(container_of(get, struct kv_cmd, get));
+}
+
+static void get_start(struct tgt_req *req);
+
+/* RETRIEVE_EX: the block and the seals that this view has, before the first value byte. */
+static uint16_t get_push_header(struct kv_get *get, const struct store_view *v, uint64_t len)
+{
+	struct tgt_req *req = get_req(get);
+	const struct store_meta *m = store_meta(v);
+	struct peal_retrieve_ex ex = {
+		.version = v->ver,
+		.value_bytes = v->value_len,
+		.cls = m->cls,
+		.parent_len = m->parent_len,
+		.group_len = m->group_len,
+		.cost_us = m->cost_us,
+	};
+	static const uint64_t zero[32];
+	uint64_t first = get->off / MEM_CHUNK_BYTES - v->off / MEM_CHUNK_BYTES;
+	uint32_t room = get->hdr_bytes - PEAL_RETRIEVE_EX_BYTES;
+	uint64_t have;
+	uint16_t st;
+
+	memcpy(ex.parent, m->parent, sizeof(ex.parent));
+	memcpy(ex.group, m->group, sizeof(ex.group));
+	memcpy(ex.tag, m->tag, sizeof(ex.tag));
+	have = (v->len + MEM_CHUNK_BYTES - 1) / MEM_CHUNK_BYTES - first;
+	ex.nr_seals = len ? min_t(uint32_t, (uint32_t)have, room / 8) : 0;
+	st = tgt_req_iter_put(req, &ex, sizeof(ex));
+	if (st == NVME_ST_OK && ex.nr_seals)
+		st = tgt_req_iter_put(req, store_seals(v) + first, ex.nr_seals * 8);
+	for (room -= ex.nr_seals * 8; st == NVME_ST_OK && room;
+	     room -= min_t(uint32_t, room, sizeof(zero)))
+		st = tgt_req_iter_put(req, zero, min_t(uint32_t, room, sizeof(zero)));
+	return st;
+}
+
+static void get_xfer_end(struct mem_xfer *x, int res)
+{
+	struct kv_get *get = container_of(x, struct kv_get, x);
+
+	if (res == -EILSEQ) {
+		store_read_next(&get->read, true, 0);
+		return;
+	}
+	store_read_next(&get->read, false, res);
+}
+
+static void get_piece(struct store_read *rd, const struct store_view *v, uint64_t off, uint64_t len)
+{
+	struct kv_get *get = container_of(rd, struct kv_get, read);
+	struct tgt_req *req = get_req(get);
+	struct mem_xfer *x = &get->x;
+	uint64_t start = align_down(off, (uint64_t)MEM_CHUNK_BYTES);
+
+	if (get->hdr_bytes && !get->has_hdr) {
+		if (get_push_header(get, v, len) != NVME_ST_OK) {
+			store_read_next(rd, false, -EFAULT);
+			return;
+		}
+		get->has_hdr = true;
+	}
+	if (len == 0) {
+		store_read_next(rd, false, 0);
+		return;
+	}
+	store_view_iter_init(&get->vi, v, start);
+	x->dir = MEM_TO_PEER;
+	x->key_len = rd->key.len;
+	x->check = !req->sq->has_initiator_seals;
+	x->key_hash = rd->key.hash;
+	x->off = off;
+	x->len = len;
+	x->value_len = v->value_len;
+	x->value = &get->vi.it;
+	x->peer = req->iter;
+	x->seals = store_seals(v) + (start - v->off) / MEM_CHUNK_BYTES;
+	x->end = get_xfer_end;
+	mem_xfer_submit(req->sq->worker->engine, x);
+}
+
+static void get_end(struct store_read *rd, int res)
+{
+	struct kv_get *get = container_of(rd, struct kv_get, read);
+	struct tgt_req *req = get_req(get);
+	uint64_t sent;
+
+	if (res == -ESTALE && rd->want_ver == 0 && get->nr_restarts < KV_RESTARTS_MAX) {
+		get->nr_restarts++;
+		get_start(req);
+		return;
+	}
+	if (res == 0) {
+		sent = rd->value_len > get->off ? rd->value_len - get->off : 0;
+		sent = min_t(uint64_t, sent, get->room);
+		req->dw0 = get->is_ex ? (uint32_t)sent : rd->value_len;
+		req->dw1 = get->is_ex ? (uint32_t)rd->ver : 0;
+		kv_cmd_count_read(req, sent);
+	} else {
+		kv_cmd_count_read(req, 0);
+	}
+	tgt_req_complete(req, kv_cmd_xfer_status(req, res));
+}
+
+static void get_start(struct tgt_req *req)
+{
+	struct kv_cmd *cmd = kv_cmd_of(req);
+	struct kv_get *get = &cmd->get;
+	struct store_read *rd = &get->read;
+	uint16_t st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
+
+	if (st != NVME_ST_OK) {
+		tgt_req_complete(req, st);
+		return;
+	}
+	get->has_hdr = false;
+	rd->set = kv_ns_of(req)->set;
+	rd->home = kv_home(req);
+	rd->key = cmd->key;
+	rd->off = get->off;
+	rd->len = get->room;
+	rd->flags = 0;
+	rd->piece = get_piece;
+	rd->end = get_end;
+	store_read_start(rd);
+}
+
+/* Retrieve with no buffer: the value's size. */
+static void get_size_end(struct store_io *io, int res)
+{
+	struct tgt_req *req = kv_req_of(container_of(io, struct kv_cmd, one.io));
+
+	req->dw0 = res == 0 ? io->view.value_len : 0;
+	tgt_req_complete(req, kv_cmd_status(res));
+}
+
+static void get_look(struct tgt_req *req, store_end_fn *end)
+{
+	struct kv_cmd *cmd = kv_cmd_of(req);
+	struct store_io *io = &cmd->one.io;
+
+	io->op = STORE_EXIST;
+	io->flags = 0;
+	io->key = cmd->key;
+	io->ver = 0;
+	io->meta = NULL;
+	io->view.st = NULL;
+	io->end = end;
+	store_submit(kv_ns_of(req)->set, kv_home(req), io);
+}
+
+void kv_get_retrieve(struct tgt_req *req)
+{
+	struct kv_get *get = &kv_cmd_of(req)->get;
+
+	if (nvme_kv_options(&req->sqe) & ~NVME_KV_RETRIEVE_RAW) {
+		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		return;
+	}
+	if (req->sqe.cdw10 == 0) {
+		kv_cmd_count_read(req, 0);
+		get_look(req, get_size_end);
+		return;
+	}
+	get->off = 0;
+	get->room = req->sqe.cdw10;
+	get->hdr_bytes = 0;
+	get->nr_restarts = 0;
+	get->is_ex = false;
+	get->read.want_ver = 0;
+	get_start(req);
+}
+
+/*
+ * Bytes before the value in the host's buffer: the block, and a place for each seal of the `left`
+ * bytes at off.
+ */
+static uint32_t get_hdr_bytes(uint8_t opts, uint64_t off, uint64_t left)
+{
+	uint64_t chunks;
+
+	if (!(opts & PEAL_RETRIEVE_EX_META))
+		return 0;
+	if (!(opts & PEAL_RETRIEVE_EX_SEALS))
+		return PEAL_RETRIEVE_EX_BYTES;
+	chunks = (off + left - 1) / MEM_CHUNK_BYTES - off / MEM_CHUNK_BYTES + 1;
+	return PEAL_RETRIEVE_EX_BYTES + (uint32_t)chunks * 8;
+}
+
+/*
+ * The value's size and version are known: they decide where the value lies behind the seals, and
+ * pin the read.
+ */
+static void get_ex_sized(struct store_io *io, int res)
+{
+	struct tgt_req *req = kv_req_of(container_of(io, struct kv_cmd, one.io));
+	struct kv_get *get = &kv_cmd_of(req)->get;
+	uint64_t value_len = io->view.value_len, ver = io->ver;
+	uint64_t off = (uint64_t)req->sqe.cdw12 * 4096;
+	uint32_t want = req->sqe.cdw13, room = req->sqe.cdw10, hdr;
+
+	if (res == 0 && want && (uint32_t)ver != want)
+		res = -ENOENT;
+	if (res) {
+		tgt_req_complete(req, kv_cmd_status(res));
+		return;
+	}
+	if (off >= value_len) {
+		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		return;
+	}
+	hdr = get_hdr_bytes(nvme_kv_options(&req->sqe), off,
+			    min_t(uint64_t, value_len - off, room));
+	if (hdr >= room) {
+		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		return;
+	}
+	get->off = off;
+	get->room = room - hdr;
+	get->hdr_bytes = hdr;
+	get->nr_restarts = KV_RESTARTS_MAX;
+	get->is_ex = true;
+	get->read.want_ver = ver;
+	get_start(req);
+}
+
+void kv_get_retrieve_ex(struct tgt_req *req)
+{
+	uint8_t opts = nvme_kv_options(&req->sqe);
+
+	if (opts & ~(NVME_KV_RETRIEVE_RAW | PEAL_RETRIEVE_EX_META | PEAL_RETRIEVE_EX_SEALS) ||
+	    req->sqe.cdw10 == 0 ||
+	    ((opts & PEAL_RETRIEVE_EX_SEALS) && !(opts & PEAL_RETRIEVE_EX_META))) {
+		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		return;
+	}
+	get_look(req, get_ex_sized);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of kv/ share: the namespace, the state of one command in its request's scratch,
+ * and the entry point of each command. A command belongs to the worker of its queue from
+ * kv_cmd_prepare() to tgt_req_complete().
+ */
+#ifndef KV_KV_INT_H
+#define KV_KV_INT_H
+
+#include "kv/kv.h"
+#include "peal/vendor.h"
+
+#define KV_SEGMENTS_MAX 1024
+#define KV_BATCH 32	  /* keys per look-up of MATCH, per page of List */
+#define KV_RESTARTS_MAX 3 /* a value replaced under a read: start over this often, then a miss */
+
+struct kv_ns {
+	struct tgt_ns ns;
+	struct store_set *set;
+	struct kv_ns_opts opts; /* name and build not kept */
+	uint32_t max_keys;
+	uint32_t nr_segments; /* of segments[] */
+	uint32_t segments[KV_SEGMENTS_MAX];
+	_Atomic uint32_t nr_rounds; /* of kv_ns_ctrl_gone() under way */
+	_Atomic uint32_t nr_alerts;
+	struct kv_lease_table *leases[REACTORS_MAX]; /* one per worker, that worker's */
+};
+
+static inline struct kv_ns *kv_ns_of(const struct tgt_req *req)
+{
+	return container_of(req->ns, struct kv_ns, ns);
+}
+
+/* Retrieve and RETRIEVE_EX. */
+struct kv_get {
+	struct store_read read;
+	struct store_view_iter vi;
+	struct mem_xfer x;
+	uint64_t off;	    /* first byte of the value that is delivered */
+	uint64_t room;	    /* bytes of the host's buffer for value bytes */
+	uint32_t hdr_bytes; /* RETRIEVE_EX: block and seals before the value */
+	uint8_t opts;
+	uint8_t nr_restarts;
+	bool is_ex;
+	bool has_hdr; /* already delivered */
+};
+
+/* Store and STORE_EX. */
+struct kv_put {
+	struct store_io io;
+	struct store_view_iter vi;
+	struct mem_xfer x;
+	struct store_meta meta;
+	uint32_t len;
+	uint16_t status; /* of a store that failed after it had its buffer */
+	bool has_seals;
+};
+
+enum kv_match_step {
+	KV_MATCH_LOOK,
+	KV_MATCH_PIN,
+	KV_MATCH_UNPIN,
+};
+
+/* Commands that are one store verb, MATCH and List. */
+struct kv_one {
+	struct store_io io;
+	int res; /* of the verb that came back */
+	/*
+	 * inside store_submit(): its end() only notes that it came back, the caller's loop goes
+	 * on
+	 */
+	bool is_inline;
+	bool is_back;
+	union {
+		struct {
+			struct store_key keys[KV_BATCH];
+			uint8_t found[KV_BATCH];
+			uint32_t nr_left, nr_lead, nr_memory, nr_pin, at_pin;
+			uint32_t pin_ms;
+			uint16_t tiers;
+			bool is_over;
+			enum kv_match_step step;
+		} match;
+		struct {
+			struct store_key keys[KV_BATCH];
+			uint64_t room; /* bytes of the host's buffer left */
+			uint32_t nr;
+		} list;
+		struct {
+			uint64_t id;
+			uint32_t bytes; /* of the whole reply */
+			uint32_t nr_ext;
+			uint16_t status;
+			struct mbox_msg msg; /* RELEASE on another worker than its lease */
+		} lease;
+	};
+};
+
+struct kv_cmd {
+	struct store_key key;
+	uint16_t key_status; /* NVME_ST_OK or why the key is no key */
+	union {
+		struct kv_get get;
+		struct kv_put put;
+		struct kv_one one;
+	};
+};
+static_assert(sizeof(struct kv_cmd) <= TGT_SCRATCH_BYTES, "a command's state fits the request");
+
+static inline struct kv_cmd *kv_cmd_of(struct tgt_req *req)
+{
+	return (struct kv_cmd *)req->scratch;
+}
+
+static inline struct tgt_req *kv_req_of(const void *cmd)
+{
+	return container_of(cmd, struct tgt_req, scratch);
+}
+
+static inline struct reactor *kv_home(const struct tgt_req *req)
+{
+	return req->sq->worker->reactor;
+}
+
+/*
+ * Submits cmd->one.io for a command that needs many verbs in a row: true when it is back already.
+ * Otherwise kv_cmd_one_back() (called by its end()) says when to go on. So a long chain is a loop,
+ * not a recursion on the peer's input.
+ */
+bool kv_cmd_one_submit(struct tgt_req *req);
+bool kv_cmd_one_back(struct kv_one *one, int res);
+
+/* Store result -> NVMe status: the one place. */
+uint16_t kv_cmd_status(int res);
+uint16_t kv_cmd_key_make(struct store_key *k, const uint8_t b[16], uint8_t len);
+void kv_cmd_count_read(struct tgt_req *req, uint64_t bytes);
+void kv_cmd_count_write(struct tgt_req *req, uint64_t bytes);
+
+/*
+ * The status behind a transfer, or a read of it, that ended with res: what the walk over the host's
+ * memory met.
+ */
+uint16_t kv_cmd_xfer_status(const struct tgt_req *req, int res);
+
+void kv_cmd_prepare(struct tgt_req *req);
+void kv_cmd_prefetch(struct tgt_req *req);
+void kv_cmd_execute(struct tgt_req *req);
+
+void kv_get_retrieve(struct tgt_req *req);
+void kv_get_retrieve_ex(struct tgt_req *req);
+void kv_put_store(struct tgt_req *req);
+void kv_put_store_ex(struct tgt_req *req);
+void kv_list_execute(struct tgt_req *req);
+void kv_match_execute(struct tgt_req *req);
+void kv_lease_execute(struct tgt_req *req);
+void kv_lease_release(struct tgt_req *req);
+uint16_t kv_identify(struct tgt_ns *ns, uint8_t cns, void *buf);
+
+/*
+ * Leases of one worker: pinned views with an owner and an end. They end by RELEASE, by time, or
+ * with their controller.
+ */
+struct kv_lease_table *kv_lease_table_create(struct tgt_worker *w);
+void kv_lease_table_destroy(struct kv_lease_table *t); /* no lease left */
+/*
+ * Takes the view over. Id, 0 when a bound of the table or of the controller is hit (then the view
+ * stays the caller's).
+ */
+uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view,
+		      uint32_t ms);
+/* False when that controller has no such lease. The table's worker, as the rest. */
+bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id);
+void kv_lease_drop_ctrl(struct kv_lease_table *t, uint16_t ctrl);
+void kv_lease_drop_all(struct kv_lease_table *t);
+unsigned kv_lease_count(const struct kv_lease_table *t); /* any worker */
+#define KV_LEASE_MS_MAX 60000u
+#define KV_LEASE_MS_DEFAULT 2000u
+#define KV_LEASES_MAX 4096u	   /* per worker and namespace */
+#define KV_LEASE_CTRL_MIB_MAX 256u /* leased bytes of one controller, per worker */
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leases: a value stays pinned where it lies while a client reads it in place. One table per
+ * namespace and worker, so no lock: a lease lives on the worker whose queue asked for it, and its
+ * id says which that is.
+ *
+ *   id = generation 39:0 of 32 bits | worker << 16 | slot
+ *
+ * Bounds: KV_LEASES_MAX per table, KV_LEASE_CTRL_MIB_MAX per controller and worker, KV_LEASE_MS_MAX
+ * of time. The time is the client's deadline; the pin goes KV_LEASE_GRACE_MS later, for a copy that
+ * began in time. A client that reads even later finds bytes that fail their seals, nothing worse:
+ * its mapping is read-only.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/container.h"
+#include "base/must.h"
+#include "kv/kv_int.h"
+
+#define KV_LEASE_GRACE_MS 500u
+
+struct kv_lease {
+	struct kv_lease_table *table;
+	struct store_view view;
+	struct timeout timeout;
+	uint32_t gen;
+	uint32_t next_free;
+	uint16_t ctrl;
+	bool is_held; /* false: free, or being released */
+};
+
+struct kv_lease_table {
+	struct tgt_worker *worker;
+	struct counter nr_busy;
+	uint32_t first_free;
+	uint64_t ctrl_bytes[TGT_CTRLS_MAX];
+	struct kv_lease lease[KV_LEASES_MAX];
+};
+
+static uint64_t *lease_account(struct kv_lease_table *t, uint16_t ctrl)
+{
+	return &t->ctrl_bytes[ctrl % TGT_CTRLS_MAX];
+}
+
+static void lease_released(struct store_view *v)
+{
+	struct kv_lease *l = container_of(v, struct kv_lease, view);
+	struct kv_lease_table *t = l->table;
+
+	l->next_free = t->first_free;
+	t->first_free = (uint32_t)(l - t->lease);
+	counter_add(&t->nr_busy, (uint64_t)-1);
+}
+
+static void lease_end(struct kv_lease *l)
+{
+	*lease_account(l->table, l->ctrl) -= l->view.value_len;
+	l->is_held = false;
+	l->gen++;
+	timeout_cancel(&l->timeout);
+	store_release(&l->view, l->table->worker->reactor, lease_released);
+}
+
+static void lease_expired(struct timeout *to)
+{
+	lease_end(container_of(to, struct kv_lease, timeout));
+}
+
+uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view, uint32_t ms)
+{
+	uint64_t *bytes = lease_account(t, ctrl);
+	struct kv_lease *l;
+	uint32_t slot = t->first_free;
+
+	if (slot == KV_LEASES_MAX || *bytes + view->value_len > (uint64_t)KV_LEASE_CTRL_MIB_MAX
+									<< 20)
+		return 0;
+	l = &t->lease[slot];
+	t->first_free = l->next_free;
+	counter_add(&t->nr_busy, 1);
+	*bytes += view->value_len;
+	l->view = *view;
+	view->st = NULL;
+	l->ctrl = ctrl;
+	l->is_held = true;
+	timeout_set(t->worker->reactor, &l->timeout,
+		    reactor_now_ns(t->worker->reactor) +
+			    (uint64_t)(ms + KV_LEASE_GRACE_MS) * 1000000u);
+	return (uint64_t)l->gen << 32 | t->worker->id << 16 | slot;
+}
+
+bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id)
+{
+	uint32_t slot = id & 0xffff;
+	struct kv_lease *l;
+
+	if (slot >= KV_LEASES_MAX)
+		return false;
+	l = &t->lease[slot];
+	if (!l->is_held || l->gen != id >> 32 || l->ctrl != ctrl)
+		return false;
+	lease_end(l);
+	return true;
+}
+
+void kv_lease_drop_ctrl(struct kv_lease_table *t, uint16_t ctrl)
+{
+	for (uint32_t i = 0; i < KV_LEASES_MAX; i++)
+		if (t->lease[i].is_held && t->lease[i].ctrl == ctrl)
+			lease_end(&t->lease[i]);
+}
+
+void kv_lease_drop_all(struct kv_lease_table *t)
+{
+	for (uint32_t i = 0; i < KV_LEASES_MAX; i++)
+		if (t->lease[i].is_held)
+			lease_end(&t->lease[i]);
+}
+
+unsigned kv_lease_count(const struct kv_lease_table *t)
+{
+	return (unsigned)counter_get(&t->nr_busy);
+}
+
+struct kv_lease_table *kv_lease_table_create(struct tgt_worker *w)
+{
+	struct kv_lease_table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->worker = w;
+	for (uint32_t i = 0; i < KV_LEASES_MAX; i++) {
+		t->lease[i].table = t;
+		t->lease[i].gen = 1;
+		t->lease[i].next_free = i + 1;
+		timeout_init(&t->lease[i].timeout, lease_expired);
+	}
+	return t;
+}
+
+void kv_lease_table_destroy(struct kv_lease_table *t)
+{
+	if (!t)
+		return;
+	must(kv_lease_count(t) == 0);
+	free(t);
+}
+
+/* ---- LEASE ---- */
+
+static struct tgt_req *lease_req(struct kv_one *one)
+{
+	return kv_req_of(container_of(one, struct kv_cmd, one));
+}
+
+static void lease_let_go(struct store_view *v)
+{
+	struct kv_one *one = container_of(container_of(v, struct store_io, view), struct kv_one,
+					  io);
+
+	tgt_req_complete(lease_req(one), one->lease.status);
+}
+
+static void lease_fail(struct kv_one *one, uint16_t status)
+{
+	one->lease.status = status;
+	store_release(&one->io.view, kv_home(lease_req(one)), lease_let_go);
+}
+
+static uint32_t lease_count_ext(const struct store_view *v)
+{
+	struct mem_run runs[8];
+	uint64_t off = 0;
+	uint32_t nr = 0;
+	unsigned n, i;
+
+	while (off < v->value_len && (n = store_runs(v, off, runs, ARRAY_SIZE(runs))) > 0) {
+		for (i = 0; i < n; i++)
+			off += runs[i].len;
+		nr += n;
+	}
+	return nr;
+}
+
+static uint16_t lease_push_ext(struct tgt_req *req, const struct store_view *v)
+{
+	struct peal_wire_extent ext[8];
+	struct mem_run runs[8];
+	uint64_t off = 0;
+	unsigned n, i;
+	uint16_t st = NVME_ST_OK;
+
+	while (st == NVME_ST_OK && off < v->value_len &&
+	       (n = store_runs(v, off, runs, ARRAY_SIZE(runs))) > 0) {
+		for (i = 0; i < n; i++) {
+			ext[i].segment = runs[i].reg->id;
+			ext[i].len = (uint32_t)min_t(uint64_t, runs[i].len, v->value_len - off);
+			ext[i].offset = runs[i].off;
+			off += runs[i].len;
+		}
+		st = tgt_req_iter_put(req, ext, n * (uint32_t)sizeof(ext[0]));
+	}
+	return st;
+}
+
+static uint16_t lease_push(struct tgt_req *req, const struct peal_wire_lease *head,
+			   const struct store_view *v)
+{
+	uint16_t st = tgt_req_iter_put(req, head, sizeof(*head));
+
+	if (st == NVME_ST_OK)
+		st = lease_push_ext(req, v);
+	if (st == NVME_ST_OK)
+		st = tgt_req_iter_put(req, store_seals(v), head->nr_seals * 8);
+	return st;
+}
+
+static void lease_pinned(struct store_io *io, int res)
+{
+	struct kv_one *one = container_of(io, struct kv_one, io);
+	struct tgt_req *req = lease_req(one);
+	struct kv_lease_table *t = kv_ns_of(req)->leases[req->sq->worker->id];
+	struct store_view *v = &io->view;
+	uint16_t ctrl = tgt_ctrl_id(req->sq->ctrl);
+	uint32_t ms = req->sqe.cdw12 ? req->sqe.cdw12 : KV_LEASE_MS_DEFAULT;
+	struct peal_wire_lease head;
+	uint16_t st;
+
+	kv_cmd_count_read(req, 0);
+	if (res) {
+		tgt_req_complete(req, kv_cmd_status(res));
+		return;
+	}
+	/*
+	 * Only a value that lies in the arena as a whole can be read in place: others are to be
+	 * retrieved.
+	 */
+	if (v->off || v->len < v->value_len) {
+		lease_fail(one, NVME_ST_INTERRUPTED);
+		return;
+	}
+	head.version = v->ver;
+	head.value_bytes = v->value_len;
+	head.lease_ms = min_t(uint32_t, ms, KV_LEASE_MS_MAX);
+	head.nr_ext = lease_count_ext(v);
+	head.nr_seals = (v->value_len + MEM_CHUNK_BYTES - 1) / MEM_CHUNK_BYTES;
+	req->dw0 = (uint32_t)(sizeof(head) + head.nr_ext * sizeof(struct peal_wire_extent) +
+			      head.nr_seals * 8);
+	if (req->dw0 > req->sqe.cdw10) {
+		lease_fail(one, NVME_ST_OK);
+		return;
+	}
+	/* The reply is written from the table's view: once the lease is there, it holds the pin. */
+	head.id = kv_lease_add(t, ctrl, v, head.lease_ms);
+	if (!head.id) {
+		req->dw0 = 0;
+		lease_fail(one, NVME_ST_INTERRUPTED);
+		return;
+	}
+	st = lease_push(req, &head, &t->lease[head.id & 0xffff].view);
+	if (st != NVME_ST_OK) {
+		kv_lease_drop(t, ctrl, head.id);
+		req->dw0 = 0;
+		tgt_req_complete(req, st);
+		return;
+	}
+	tgt_req_complete(req, NVME_ST_OK);
+}
+
+void kv_lease_execute(struct tgt_req *req)
+{
+	struct kv_cmd *cmd = kv_cmd_of(req);
+	struct store_io *io = &cmd->one.io;
+	uint16_t st = NVME_ST_INVALID_FIELD;
+
+	if (req->sqe.cdw10 >= sizeof(struct peal_wire_lease) && nvme_kv_options(&req->sqe) == 0)
+		st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
+	if (st != NVME_ST_OK) {
+		tgt_req_complete(req, st);
+		return;
+	}
+	io->op = STORE_GET;
+	io->flags = 0;
+	io->key = cmd->key;
+	io->off = 0;
+	io->len = NVME_KV_VALUE_MAX;
+	io->ver = 0;
+	io->meta = NULL;
+	io->view.st = NULL;
+	io->end = lease_pinned;
+	store_submit(kv_ns_of(req)->set, kv_home(req), io);
+}
+
+/* ---- RELEASE ---- */
+
+static void lease_release_done(struct mbox_msg *m)
+{
+	struct kv_one *one = container_of(m, struct kv_one, lease.msg);
+
+	tgt_req_complete(lease_req(one), one->lease.status);
+}
+
+static void lease_release_there(struct mbox_msg *m)
+{
+	struct kv_one *one = container_of(m, struct kv_one, lease.msg);
+	struct tgt_req *req = lease_req(one);
+	struct kv_lease_table *t = kv_ns_of(req)->leases[one->lease.id >> 16 & 0xffff];
+
+	if (!kv_lease_drop(t, tgt_ctrl_id(req->sq->ctrl), one->lease.id))
+		one->lease.status = NVME_ST_KEY_NOT_FOUND;
+	m->fn = lease_release_done;
+	reactor_send(t->worker->reactor, kv_home(req), m);
+}
+
+void kv_lease_release(struct tgt_req *req)
+{
+	struct kv_one *one = &kv_cmd_of(req)->one;
+	const struct tgt_node *node = tgt_subsys_node(req->ns->subsys);
+	uint64_t id = (uint64_t)req->sqe.cdw11 << 32 | req->sqe.cdw10;
+	unsigned w = id >> 16 & 0xffff;
+
+	if (w >= node->nr) {
+		tgt_req_complete(req, NVME_ST_KEY_NOT_FOUND);
+		return;
+	}
+	one->lease.id = id;
+	one->lease.status = NVME_ST_OK;
+	one->lease.msg.fn = lease_release_there;
+	reactor_send(kv_home(req), node->reactors[w], &one->lease.msg);
+}

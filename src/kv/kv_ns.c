@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A KV namespace: its store set, one dram per shard under it unless a test builds another stack,
+ * its leases, its making and its end. Made and ended on worker 0's reactor (or before the reactors
+ * run).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/container.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "base/parse.h"
+#include "kv/kv_int.h"
+
+#define KV_SHARD_BYTES_MIN (1u << 20)
+
+static void ns_sizes(struct tgt_ns *ns, uint64_t *capacity, uint64_t *used)
+{
+	struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
+	struct store_stats st = {0};
+
+	store_set_stats(kn->set, 0, &st);
+	*capacity = st.capacity_bytes ? st.capacity_bytes : kn->opts.dram_bytes;
+	*used = st.used_bytes;
+}
+
+/* Once per problem: the first ten of a namespace, then every thousandth. */
+static void ns_alert(void *arg, const struct store_key *key, const char *what)
+{
+	struct kv_ns *kn = arg;
+	uint32_t nr = atomic_fetch_add(&kn->nr_alerts, 1) + 1;
+	char text[64];
+
+	tgt_subsys_media_error(kn->ns.subsys);
+	if (nr > 10 && nr % 1000)
+		return;
+	format_key(key->b, key->len, text);
+	log_warn("namespace %u: key %s: %s; dropped, answered as a miss (alert %u)", kn->ns.nsid,
+		 text, what, nr);
+}
+
+static int ns_segment(void *arg, struct mem_region *reg)
+{
+	struct kv_ns *kn = arg;
+	int idx;
+
+	if (kn->nr_segments == KV_SEGMENTS_MAX)
+		return -ENOSPC;
+	idx = tgt_subsys_segment_add(kn->ns.subsys, reg);
+	if (idx < 0)
+		return idx;
+	kn->segments[kn->nr_segments++] = (uint32_t)idx;
+	return 0;
+}
+
+static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
+{
+	struct store_dram_opts o = {
+		.bytes = kn->opts.dram_bytes / nr_shards,
+		.segment_bytes = kn->opts.segment_bytes,
+		.max_keys = kn->max_keys / nr_shards,
+		.policy = "lru",
+		.on_segment = ns_segment,
+		.arg = kn,
+	};
+	struct store *s;
+	int err = store_dram_create(&o, &s);
+
+	if (!err)
+		store_set_push(kn->set, shard, s);
+	return err;
+}
+
+struct ns_round {
+	struct reactor_round round;
+	struct kv_ns *kn;
+	struct reactor *home;
+	uint16_t ctrl;
+	void (*done)(void *arg, uint16_t st);
+	void *arg;
+};
+
+static struct kv_lease_table *round_leases(struct ns_round *nr, struct reactor *r)
+{
+	return nr->kn->leases[reactor_id(r)];
+}
+
+static void ns_drop_ctrl(struct reactor_round *rd, struct reactor *r)
+{
+	struct ns_round *nr = container_of(rd, struct ns_round, round);
+
+	kv_lease_drop_ctrl(round_leases(nr, r), nr->ctrl);
+}
+
+static void ns_ctrl_dropped(struct reactor_round *rd)
+{
+	struct ns_round *nr = container_of(rd, struct ns_round, round);
+
+	atomic_fetch_sub(&nr->kn->nr_rounds, 1);
+	free(nr);
+}
+
+static void ns_round_start(struct ns_round *nr,
+			   void (*fn)(struct reactor_round *, struct reactor *),
+			   void (*done)(struct reactor_round *))
+{
+	const struct tgt_node *node = tgt_subsys_node(nr->kn->ns.subsys);
+
+	nr->round.fn = fn;
+	nr->round.done = done;
+	reactor_round_start(&nr->round, nr->home, node->reactors, node->nr);
+}
+
+/* Without memory for the round its leases end by time instead. */
+static void ns_ctrl_gone(struct tgt_ns *ns, struct tgt_ctrl *c)
+{
+	struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
+	struct ns_round *nr;
+
+	nr = calloc(1, sizeof(*nr));
+	if (!nr)
+		return;
+	nr->kn = kn;
+	nr->ctrl = tgt_ctrl_id(c);
+	nr->home = tgt_ctrl_home(c)->reactor;
+	atomic_fetch_add(&kn->nr_rounds, 1);
+	ns_round_start(nr, ns_drop_ctrl, ns_ctrl_dropped);
+}
+
+static void ns_free(struct kv_ns *kn)
+{
+	for (unsigned i = 0; i < REACTORS_MAX; i++)
+		kv_lease_table_destroy(kn->leases[i]);
+	free(kn);
+}
+
+static void ns_set_destroyed(void *arg, int res)
+{
+	struct ns_round *nr = arg;
+	void (*done)(void *, uint16_t) = nr->done;
+	void *done_arg = nr->arg;
+
+	ns_free(nr->kn);
+	free(nr);
+	done(done_arg, NVME_ST_OK);
+}
+
+static void ns_drop_all(struct reactor_round *rd, struct reactor *r)
+{
+	kv_lease_drop_all(round_leases(container_of(rd, struct ns_round, round), r));
+}
+
+/* Round after round until the pins of all leases are back at their shards. */
+static void ns_leases_dropped(struct reactor_round *rd)
+{
+	struct ns_round *nr = container_of(rd, struct ns_round, round);
+	struct kv_ns *kn = nr->kn;
+	const struct tgt_node *node = tgt_subsys_node(kn->ns.subsys);
+	unsigned busy = atomic_load(&kn->nr_rounds);
+
+	for (unsigned i = 0; i < node->nr; i++)
+		busy += kv_lease_count(kn->leases[i]);
+	if (busy) {
+		ns_round_start(nr, ns_drop_all, ns_leases_dropped);
+		return;
+	}
+	for (unsigned i = 0; i < kn->nr_segments; i++)
+		tgt_subsys_segment_del(kn->ns.subsys, kn->segments[i]);
+	store_set_destroy(kn->set, nr->home, ns_set_destroyed, nr);
+}
+
+static void ns_destroy(struct tgt_ns *ns, struct reactor *home,
+		       void (*done)(void *arg, uint16_t st), void *arg)
+{
+	struct ns_round *nr = calloc(1, sizeof(*nr));
+
+	if (!nr) {
+		done(arg, NVME_ST_INTERNAL);
+		return;
+	}
+	nr->kn = container_of(ns, struct kv_ns, ns);
+	nr->home = home;
+	nr->done = done;
+	nr->arg = arg;
+	ns_round_start(nr, ns_drop_all, ns_leases_dropped);
+}
+
+struct ns_resize {
+	void (*done)(void *arg, uint16_t st);
+	void *arg;
+};
+
+static void ns_resized(void *arg, int res)
+{
+	struct ns_resize *rs = arg;
+
+	rs->done(rs->arg, res == -EINVAL ? NVME_ST_INVALID_FIELD : kv_cmd_status(res));
+	free(rs);
+}
+
+static void ns_resize(struct tgt_ns *ns, struct reactor *home, uint64_t bytes,
+		      void (*done)(void *arg, uint16_t st), void *arg)
+{
+	struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
+	struct ns_resize *rs = calloc(1, sizeof(*rs));
+
+	if (!rs || bytes / store_set_nr_shards(kn->set) < KV_SHARD_BYTES_MIN) {
+		free(rs);
+		done(arg, rs ? NVME_ST_INVALID_FIELD : NVME_ST_INTERNAL);
+		return;
+	}
+	rs->done = done;
+	rs->arg = arg;
+	store_set_resize(kn->set, home, bytes, ns_resized, rs);
+}
+
+static const struct tgt_ns_ops kv_ns_ops = {
+	.csi = 1,
+	.prepare = kv_cmd_prepare,
+	.prefetch = kv_cmd_prefetch,
+	.execute = kv_cmd_execute,
+	.identify = kv_identify,
+	.sizes = ns_sizes,
+	.resize = ns_resize,
+	.ctrl_gone = ns_ctrl_gone,
+	.destroy = ns_destroy,
+};
+
+/* From the name, so that a restarted daemon's namespace is the same one to a host. */
+static void ns_ids(struct kv_ns *kn)
+{
+	uint64_t a = hash_xxh3(kn->ns.name, strlen(kn->ns.name), 1);
+	uint64_t b = hash_xxh3(kn->ns.name, strlen(kn->ns.name), 2);
+
+	memcpy(kn->ns.nguid, &a, 8);
+	memcpy(kn->ns.nguid + 8, &b, 8);
+	memcpy(kn->ns.uuid, kn->ns.nguid, 16);
+	kn->ns.uuid[6] = (kn->ns.uuid[6] & 0x0f) | 0x80; /* RFC 9562: version 8, our own making */
+	kn->ns.uuid[8] = (kn->ns.uuid[8] & 0x3f) | 0x80;
+}
+
+static void ns_defaults(struct kv_ns *kn, const struct kv_ns_opts *o)
+{
+	kn->opts = *o;
+	kn->opts.name = NULL;
+	kn->opts.build = NULL;
+	if (!kn->opts.value_max || kn->opts.value_max > NVME_KV_VALUE_MAX)
+		kn->opts.value_max = NVME_KV_VALUE_MAX;
+	kn->max_keys = o->max_keys ? o->max_keys
+				   : (uint32_t)min_t(uint64_t, o->dram_bytes / 4096, UINT32_MAX);
+	snprintf(kn->ns.name, sizeof(kn->ns.name), "%s", o->name ? o->name : "kv");
+	atomic_store(&kn->ns.kv_config, 1);
+}
+
+static void ns_create_failed(void *arg, int res)
+{
+}
+
+int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_ns **ns)
+{
+	const struct tgt_node *node = tgt_subsys_node(ss);
+	struct kv_ns *kn = aligned_alloc(_Alignof(struct kv_ns), sizeof(*kn));
+	struct store_set_opts so;
+	int err = -ENOMEM;
+
+	if (!kn)
+		return -ENOMEM;
+	memset(kn, 0, sizeof(*kn));
+	kn->ns.ops = &kv_ns_ops;
+	kn->ns.subsys = ss;
+	ns_defaults(kn, o);
+	ns_ids(kn);
+	so = (struct store_set_opts){
+		.name = kn->ns.name,
+		.reactors = node->reactors,
+		.nr_shards = node->nr,
+		.is_immutable = o->is_immutable,
+		.value_max = kn->opts.value_max,
+		.alert = ns_alert,
+		.alert_arg = kn,
+	};
+	for (unsigned i = 0; i < node->nr; i++) {
+		kn->leases[i] = kv_lease_table_create(node->workers[i]);
+		if (!kn->leases[i])
+			goto free_ns;
+	}
+	err = store_set_create(&so, &kn->set);
+	if (err)
+		goto free_ns;
+	for (unsigned i = 0; i < node->nr && !err; i++)
+		err = o->build ? o->build(o->build_arg, kn->set, i) : ns_build(kn, i, node->nr);
+	if (err)
+		goto destroy_set;
+	*ns = &kn->ns;
+	return 0;
+destroy_set:
+	for (unsigned i = 0; i < kn->nr_segments; i++)
+		tgt_subsys_segment_del(ss, kn->segments[i]);
+	store_set_destroy(kn->set, node->reactors[0], ns_create_failed, NULL);
+free_ns:
+	ns_free(kn);
+	return err;
+}
+
+struct store_set *kv_ns_store(struct tgt_ns *ns)
+{
+	return container_of(ns, struct kv_ns, ns)->set;
+}
