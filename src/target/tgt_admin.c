@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The admin queue: a table from opcode to the function that serves it. Everything that isn't in the table, and
- * what only an operator may do, ends with Invalid Opcode. Runs on the controller's home worker.
+ * The admin queue: a table from opcode to the function that serves it. Everything that isn't in
+ * the table, and what only an operator may do, ends with Invalid Opcode. Runs on the controller's
+ * home worker.
  *
- * Not served, and not announced: firmware, security, Format NVM, self-test, sanitize, directives, virtualization.
+ * Not served, and not announced: firmware, security, Format NVM, self-test, sanitize, directives,
+ * virtualization.
  */
 #include "target/tgt_int.h"
 #include "base/must.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous events (Base 2.0, 5.2): a bounded table of events and the requests that wait for one. An event is
- * reported once and then masked until the host has read its log page with RAE 0; one that happens again meanwhile
- * is told by that page. Home worker.
+ * Asynchronous events (Base 2.0, 5.2): a bounded table of events and the requests that wait for
+ * one. An event is reported once and then masked until the host has read its log page with RAE 0;
+ * one that happens again meanwhile is told by that page. Home worker.
  */
 #include "target/tgt_int.h"
 #include "base/must.h"

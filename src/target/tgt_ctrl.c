@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller: its registers (Base 2.0, 3.1.3) and the sequence behind CC.EN, CC.SHN, resets and Keep Alive.
+ * A controller: its registers (Base 2.0, 3.1.3) and the sequence behind CC.EN, CC.SHN, resets and
+ * Keep Alive.
  *
- *   DOWN --EN 0->1--> COMING --tgt_ctrl_enabled()--> UP --EN 0, SHN, reset, fatal--> GOING --tgt_ctrl_disabled()--> DOWN
+ *   DOWN --EN 0->1--> COMING --tgt_ctrl_enabled()--> UP
+ *    ^                                                |
+ *    +--tgt_ctrl_disabled()-- GOING <--EN 0, SHN, reset, fatal
  *
- * The host's wishes (is_armed, CC) and what is (state) are kept apart; ctrl_step() takes the next step whenever one of
- * them changed, so a host may write what it likes at any time. Runs on the controller's home worker.
+ * The host's wishes (is_armed, CC) and what is (state) are kept apart; ctrl_step() takes the next
+ * step whenever one of them changed, so a host may write what it likes at any time. Runs on the
+ * controller's home worker.
  */
 #include "target/tgt_int.h"
 #include <errno.h>
@@ -159,7 +163,10 @@ static void ctrl_stop(struct tgt_ctrl *c)
 	c->ops->disable(c);
 }
 
-/* Down: the registers say so, and whoever waits for it hears of it. May end the controller's life. */
+/*
+ * Down: the registers say so, and whoever waits for it hears of it. May end the controller's
+ * life.
+ */
 static void ctrl_settle(struct tgt_ctrl *c)
 {
 	struct tgt_ctrl_waiter waiters[4];

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PRP and SGL as a stream of runs with fixed state (Base 2.0, 4.1.1 and 4.1.2): entries are copied out of the host's
- * lists TGT_DPTR_CACHE at a time when the walk gets there, checked, and used from the copy. A host that changes its
- * lists meanwhile changes where its own data goes, nothing else: every address is resolved against the DMA map.
+ * PRP and SGL as a stream of runs with fixed state (Base 2.0, 4.1.1 and 4.1.2): entries are copied
+ * out of the host's lists TGT_DPTR_CACHE at a time when the walk gets there, checked, and used
+ * from the copy. A host that changes its lists meanwhile changes where its own data goes, nothing
+ * else: every address is resolved against the DMA map.
  *
- *   init: checks what the SQE says      next(): stretch of adjacent bus addresses -> resolve() -> one run
+ *   init: checks what the SQE says
+ *   next: stretch of adjacent bus addresses --> resolve() --> one run
  *
- * Every loop is bounded by data handed out, by one list page, or by a limit of its own. Runs on the queue's worker.
+ * Every loop is bounded by data handed out, by one list page, or by a limit of its own. Runs on
+ * the queue's worker.
  */
 #include "target/tgt_int.h"
 #include <errno.h>
@@ -65,7 +68,10 @@ static int prp_follow(struct tgt_dptr *d)
 	return 0;
 }
 
-/* Reads the entries of the next pages; `rest` bytes of data lie behind those that are known, > 0. */
+/*
+ * Reads the entries of the next pages; `rest` bytes of data lie behind those that are known, >
+ * 0.
+ */
 static int prp_fill(struct tgt_dptr *d, uint64_t rest)
 {
 	uint64_t nr_pages = (rest + TGT_PAGE - 1) / TGT_PAGE, nr;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get and Set Features (Base 2.0, 5.15 and 5.27): a table of features. Plain ones are a value that is kept and given
- * back; the others bring functions. Nothing is saveable: after a reset everything is as in the table. Home worker.
+ * Get and Set Features (Base 2.0, 5.15 and 5.27): a table of features. Plain ones are a value that
+ * is kept and given back; the others bring functions. Nothing is saveable: after a reset
+ * everything is as in the table. Home worker.
  */
 #include "target/tgt_int.h"
 #include "base/must.h"
@@ -31,7 +32,10 @@ static uint16_t error_recovery_check(struct tgt_ctrl *c, uint32_t val)
 	return val >> 16 ? NVME_ST_INVALID_FIELD : NVME_ST_OK; /* DULBE: no such thing here */
 }
 
-/* The cache can't be switched off: a value is durable after Flush, or as its namespace acknowledges. */
+/*
+ * The cache can't be switched off: a value is durable after Flush, or as its namespace
+ * acknowledges.
+ */
 static uint16_t cache_check(struct tgt_ctrl *c, uint32_t val)
 {
 	return val & 1 ? NVME_ST_OK : NVME_ST_FEAT_NOT_CHANGEABLE;
@@ -55,7 +59,10 @@ static void kato_set(struct tgt_ctrl *c, struct tgt_req *req)
 	tgt_req_complete(req, NVME_ST_OK);
 }
 
-/* CDW11: TMPTH 15:0, TMPSEL 19:16, THSEL 21:20. There is no sensor: composite only, and it never warns. */
+/*
+ * CDW11: TMPTH 15:0, TMPSEL 19:16, THSEL 21:20. There is no sensor: composite only, and it never
+ * warns.
+ */
 static uint32_t *temp_of(struct tgt_ctrl *c, uint32_t cdw11, bool is_set)
 {
 	uint32_t sel = cdw11 >> 16 & 0xf, over_under = cdw11 >> 20 & 3;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Identify (Base 2.0, 5.17). Every answer is 4096 bytes, made on the stack and moved into the host's memory at once.
- * What a command set knows about its namespaces it fills in itself (tgt_ns_ops.identify). Home worker.
+ * Identify (Base 2.0, 5.17). Every answer is 4096 bytes, made on the stack and moved into the
+ * host's memory at once. What a command set knows about its namespaces it fills in itself
+ * (tgt_ns_ops.identify). Home worker.
  *
- * Every namespace is attached to every controller, so allocated lists (CNS 10h, 11h, 1Ah, 1Bh) equal the
- * active ones; like the lists of controllers they are there for operators, who have Namespace Management.
+ * Every namespace is attached to every controller, so allocated lists (CNS 10h, 11h, 1Ah, 1Bh)
+ * equal the active ones; like the lists of controllers they are there for operators, who have
+ * Namespace Management.
  */
 #include "target/tgt_int.h"
 #include "base/le.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of target/ share and nobody else sees: the controller, the subsystem, and the doors between
- * admin, identify, features, logs and events.
+ * What the files of target/ share and nobody else sees: the controller, the subsystem, and the
+ * doors between admin, identify, features, logs and events.
  *
- * A struct tgt_ctrl belongs to its home worker, apart from the fields that say otherwise. A struct tgt_subsys
- * belongs to worker 0, apart from its atomic tables and what its lock guards.
+ * A struct tgt_ctrl belongs to its home worker, apart from the fields that say otherwise. A struct
+ * tgt_subsys belongs to worker 0, apart from its atomic tables and what its lock guards.
  */
 #ifndef TARGET_TGT_INT_H
 #define TARGET_TGT_INT_H
@@ -74,7 +74,8 @@ struct tgt_ctrl {
 	struct tgt_worker *home;
 	void *priv;
 	uint32_t
-		csi_mask; /* command sets enabled; set while there are no queues, read by any worker */
+		/* command sets enabled; set while there are no queues, read by any worker */
+		uint32_t csi_mask;
 	uint16_t id;
 	uint8_t dstrd;
 	uint8_t mdts;

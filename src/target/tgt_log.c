@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Get Log Page (Base 2.0, 5.16). A page is made on the stack, at most 4 KiB, and the wanted part of it moved; what a
- * host asks for behind the page's end isn't touched. Reading with RAE 0 clears the page's event. Home worker.
+ * Get Log Page (Base 2.0, 5.16). A page is made on the stack, at most 4 KiB, and the wanted part
+ * of it moved; what a host asks for behind the page's end isn't touched. Reading with RAE 0 clears
+ * the page's event. Home worker.
  *
- * Figures of log 02h are the subsystem's: commands and bytes as the command sets counted them, busy time as the busiest
- * worker had it. There is no temperature sensor: 0, not reported.
+ * Figures of log 02h are the subsystem's: commands and bytes as the command sets counted them,
+ * busy time as the busiest worker had it. There is no temperature sensor: 0, not reported.
  */
 #include "target/tgt_int.h"
 #include "base/le.h"

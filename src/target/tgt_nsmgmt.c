@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Namespace Management and Attachment (Base 2.0, 5.20 and 5.21) and the vendor's resize, for operators. The work is
- * worker 0's; the request is the home worker's. A request goes there and comes back as a message in its own scratch.
+ * Namespace Management and Attachment (Base 2.0, 5.20 and 5.21) and the vendor's resize, for
+ * operators. The work is worker 0's; the request is the home worker's. A request goes there and
+ * comes back as a message in its own scratch.
  *
  *   home: check, fetch --msg--> worker 0: create or delete or resize --msg--> home: complete
  *
- * Namespaces are shared and attached to every controller from the moment they exist, so attaching one answers
- * "already attached" and detaching isn't served.
+ * Namespaces are shared and attached to every controller from the moment they exist, so attaching
+ * one answers "already attached" and detaching isn't served.
  */
 #include "target/tgt_int.h"
 #include <errno.h>

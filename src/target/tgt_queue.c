@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Create and Delete I/O queues (Base 2.0, 5.4 to 5.7): every field is checked here, and the book of which queues exist
- * is kept here, those included that the transport is still making or dropping. Home worker.
+ * Create and Delete I/O queues (Base 2.0, 5.4 to 5.7): every field is checked here, and the book
+ * of which queues exist is kept here, those included that the transport is still making or
+ * dropping. Home worker.
  */
 #include "target/tgt_int.h"
 #include "base/must.h"

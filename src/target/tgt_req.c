@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The spine: every command comes in by tgt_req_init() and leaves by tgt_req_complete(), on the worker of its queue.
+ * The spine: every command comes in by tgt_req_init() and leaves by tgt_req_complete(), on the
+ * worker of its queue.
  *
- * Budget: Exist runs at 20 M/s on one core through here, 50 ns for everything, so init and complete touch the first two
- * cache lines of a request, one line of the queue and one of the namespace, and nothing is zeroed that the next
- * owner writes anyway. Promises: a command that was inited completes exactly once; whatever its SQE says, init doesn't fail.
+ * Budget: Exist runs at 20 M/s on one core through here, 50 ns for everything, so init and
+ * complete touch the first two cache lines of a request, one line of the queue and one of the
+ * namespace, and nothing is zeroed that the next owner writes anyway. Promises: a command that was
+ * inited completes exactly once; whatever its SQE says, init doesn't fail.
  */
 #include "target/tgt_int.h"
 #include "base/must.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a submission queue that is the same in every transport: its list of requests under way. Runs on the
- * queue's worker; tgt_sq_init() before the queue can be found.
+ * The part of a submission queue that is the same in every transport: its list of requests under
+ * way. Runs on the queue's worker; tgt_sq_init() before the queue can be found.
  */
 #include "target/tgt_int.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subsystem: its controllers, command sets and the arena segments that LEASE can name. Namespaces come and go in
- * tgt_subsys_ns.c.
+ * The subsystem: its controllers, command sets and the arena segments that LEASE can name.
+ * Namespaces come and go in tgt_subsys_ns.c.
  *
- * Set-up and the registers of controllers and segments are the control plane: any worker, under ss->lock, which
- * no data path takes.
+ * Set-up and the registers of controllers and segments are the control plane: any worker, under
+ * ss->lock, which no data path takes.
  */
 #include "target/tgt_int.h"
 #include <errno.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The namespaces of a subsystem: a table of atomic pointers that every worker reads within one turn, changed by worker 0
- * alone.
+ * The namespaces of a subsystem: a table of atomic pointers that every worker reads within one
+ * turn, changed by worker 0 alone.
  *
- *   delete:  hide the pointer --> round (every turn that may have seen it is over) --> wait until no command
- *            is in it --> round (the last one's turn is over) --> ops->destroy --> hosts are told
+ *   delete:  hide the pointer --> round (every turn that may have seen it is over)
+ *            --> wait until no command is in it --> round (the last one's turn is over)
+ *            --> ops->destroy --> hosts are told
  *
- * Capacity: what namespaces have, what is on its way in, and what is on its way out never exceeds the node's.
+ * Capacity: what namespaces have, what is on its way in, and what is on its way out never exceeds
+ * the node's.
  */
 #include "target/tgt_int.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the queues of one reactor share: requests, the copy engine, and the sink that bit buckets of SGLs are written to.
- * Made before its reactor runs, destroyed after it has stopped.
+ * What the queues of one reactor share: requests, the copy engine, and the sink that bit buckets
+ * of SGLs are written to. Made before its reactor runs, destroyed after it has stopped.
  */
 #include "target/tgt_int.h"
 #include <errno.h>
