@@ -73,9 +73,8 @@ struct tgt_ctrl {
 	const struct tgt_ctrl_ops *ops;
 	struct tgt_worker *home;
 	void *priv;
-	uint32_t
-		/* command sets enabled; set while there are no queues, read by any worker */
-		uint32_t csi_mask;
+	/* command sets enabled; set while there are no queues, read by any worker */
+	uint32_t csi_mask;
 	uint16_t id;
 	uint8_t dstrd;
 	uint8_t mdts;
