@@ -105,7 +105,7 @@ struct peal_meta { /* what travels with a value: STORE_EX, see doc/vendor-comman
 
 struct peal_call {
 	uint32_t timeout_ms; /* 0 = the handle's */
-	uint32_t flags;	     /* PEAL_IF_* for put, PEAL_RAW for get */
+	uint32_t flags;	     /* PEAL_IF_* for put, PEAL_RAW and PEAL_PART for get */
 	/* get: first byte, multiple of 4096; any other value is -EINVAL */
 	uint64_t offset;
 	struct peal_meta *meta; /* put: in; get: out; NULL = none */
@@ -118,6 +118,7 @@ struct peal_call {
 #define PEAL_IF_PRESENT 2u
 #define PEAL_RAW 4u
 #define PEAL_DIRECT 8u /* peal_req only */
+#define PEAL_PART 16u  /* get: what fits in buf is enough, no -EMSGSIZE */
 
 int peal_put(struct peal *p, const struct peal_key *k, const void *value, size_t bytes,
 	     struct peal_call *c);

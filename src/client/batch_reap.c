@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of requests: by a CQE, by their deadline, or by the end of the daemon. The last two
+ * differ: a deadline gives back a request that names only our buffer, which stays in quarantine
+ * with its CID; a direct request, which names the caller's memory, ends with its CQE or when the
+ * daemon is dead, and with nothing else. In the thread that owns the queue.
+ */
+#include "client/batch_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "client/errmsg.h"
+#include "client/keeper.h"
+
+#define BATCH_SPIN_NS (25 * MONO_NS_PER_US)
+
+void batch_reap_finish(struct peal_queue *q, struct peal_req *req, int res)
+{
+	req->res = res;
+	req->priv[0] = 0;
+	if (q->done_last)
+		q->done_last->priv[0] = (uintptr_t)req;
+	else
+		q->done_first = req;
+	q->done_last = req;
+	if (req->op == PEAL_REQ_GET)
+		call_count(res ? &q->p->misses : &q->p->hits, res == 0 || res == -ENOENT);
+	if (res == -ETIMEDOUT)
+		call_count(&q->p->timeouts, 1);
+}
+
+static unsigned batch_reap_pop(struct peal_queue *q, struct peal_req **done, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && q->done_first) {
+		struct peal_req *req = q->done_first;
+
+		q->done_first = (struct peal_req *)(uintptr_t)req->priv[0];
+		if (!q->done_first)
+			q->done_last = NULL;
+		done[n++] = req;
+	}
+	return n;
+}
+
+static void batch_reap_complete(struct peal_queue *q, struct batch_slot *s,
+				const struct nvme_cqe *cqe)
+{
+	struct peal_req *req = s->req;
+	int res = errmsg_errno(cqe->status >> 1);
+
+	if (!res && req->op == PEAL_REQ_GET) {
+		req->value_bytes = cqe->dw0;
+		if (cqe->dw0 > req->bytes)
+			res = -EMSGSIZE;
+		else if (s->buf.ptr)
+			memcpy(req->buf, s->buf.ptr, cqe->dw0);
+		if (!res)
+			call_count(&q->p->bytes_out, cqe->dw0);
+	} else if (!res && req->op == PEAL_REQ_PUT) {
+		call_count(&q->p->bytes_in, req->bytes);
+	}
+	q->nr_waiting--;
+	batch_drop_slot(q, s);
+	batch_reap_finish(q, req, res);
+}
+
+static void batch_reap_take(struct peal_queue *q)
+{
+	struct nvme_cqe cqes[BATCH_CQES];
+	unsigned n = qp_reap(q->q, cqes, BATCH_CQES);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct batch_slot *s;
+
+		if (cqes[i].cid >= q->depth)
+			continue; /* a broken peer */
+		s = &q->slots[cqes[i].cid];
+		if (s->state == CONN_SLOT_FREE)
+			continue;
+		if (s->state == CONN_SLOT_WAITING)
+			batch_reap_complete(q, s, &cqes[i]);
+		else
+			batch_drop_slot(q, s);
+		qp_cid_put(q->q, cqes[i].cid);
+	}
+}
+
+/* Gives back what is overdue; the rest decides when to look again. */
+static void batch_reap_expire(struct peal_queue *q, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	if (now < atomic_load_explicit(&q->next_deadline_ns, memory_order_relaxed))
+		return;
+	for (uint32_t i = 0; i < q->depth; i++) {
+		struct batch_slot *s = &q->slots[i];
+
+		if (s->state != CONN_SLOT_WAITING)
+			continue;
+		if (s->deadline_ns > now) {
+			next = s->deadline_ns < next ? s->deadline_ns : next;
+			continue;
+		}
+		if (s->buf.ptr)
+			bufs_quarantine(&q->conn->bufs, &s->buf);
+		s->state = CONN_SLOT_GIVEN_UP;
+		q->nr_waiting--;
+		batch_reap_finish(q, s->req, -ETIMEDOUT);
+		s->req = NULL;
+	}
+	atomic_store_explicit(&q->next_deadline_ns, next, memory_order_relaxed);
+}
+
+void batch_reap_fail_all(struct peal_queue *q)
+{
+	for (uint32_t i = 0; i < q->depth; i++) {
+		struct batch_slot *s = &q->slots[i];
+
+		if (s->state != CONN_SLOT_WAITING)
+			continue;
+		q->nr_waiting--;
+		batch_reap_finish(q, s->req, -ENOTCONN);
+	}
+	must(q->nr_waiting == 0);
+	batch_detach(q);
+	atomic_store_explicit(&q->next_deadline_ns, UINT64_MAX, memory_order_relaxed);
+}
+
+/* A look, without waiting. */
+static unsigned batch_reap_look(struct peal_queue *q, struct peal_req **done, unsigned max)
+{
+	if (q->conn) {
+		batch_reap_take(q);
+		if (conn_is_dead(q->conn))
+			batch_reap_fail_all(q);
+		else if (q->nr_waiting)
+			batch_reap_expire(q, mono_ns());
+	}
+	return batch_reap_pop(q, done, max);
+}
+
+static void batch_reap_wait(struct peal_queue *q, uint64_t spin_until, uint64_t until)
+{
+	while (mono_ns() < spin_until) {
+		for (unsigned i = 0; i < 32; i++) {
+			if (qp_has_cqe(q->q))
+				return;
+			QP_RELAX();
+		}
+	}
+	if (!q->has_tried_arm) {
+		/* Look once more afterwards: what came before the interrupt was set made none. */
+		q->has_tried_arm = true;
+		qp_arm(q->q, q->fd, mono_ns() + BATCH_ARM_NS);
+		return;
+	}
+	qp_doze(q->q, until);
+}
+
+int peal_reap(struct peal_queue *q, struct peal_req **done, unsigned max, uint32_t timeout_ms)
+{
+	uint64_t now, until, spin_until;
+	unsigned n;
+
+	if (q->p->fork_gen != keeper_fork_gen())
+		return errmsg_set(-EPERM, "this queue was opened before fork()");
+	n = batch_reap_look(q, done, max);
+	if (n || !timeout_ms || !max)
+		return (int)n;
+	now = mono_ns();
+	until = now + timeout_ms * MONO_NS_PER_MS;
+	spin_until = now + BATCH_SPIN_NS;
+	while (!n && q->nr_waiting && mono_ns() < until) {
+		uint64_t next = atomic_load_explicit(&q->next_deadline_ns, memory_order_relaxed);
+
+		batch_reap_wait(q, spin_until, next < until ? next : until);
+		n = batch_reap_look(q, done, max);
+	}
+	return (int)n;
+}

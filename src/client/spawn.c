@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting a daemon, see spawn.h. The lock is held until the connection stands, so of many
+ * processes that come at once exactly one starts a daemon and the others find it. The child is
+ * forked twice, so that nobody must reap it; between fork and exec only async-signal-safe calls
+ * are made. The lock's descriptor is close-on-exec: the daemon doesn't hold it.
+ */
+#include "client/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/mono.h"
+#include "client/errmsg.h"
+
+#define SPAWN_POLL_MS 5
+#define SPAWN_ARGS_MAX 10
+
+static int spawn_lock(const char *dir, uint64_t deadline_ns)
+{
+	char path[URI_PATH_BYTES + 8];
+	int fd;
+
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return errmsg_set(-errno, "can't make %s: %s", dir, strerror(errno));
+	snprintf(path, sizeof(path), "%s/lock", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errmsg_set(-errno, "can't open %s: %s", path, strerror(errno));
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || mono_ns() >= deadline_ns) {
+			int err = errmsg_set(errno == EWOULDBLOCK ? -ETIMEDOUT : -errno,
+					     "can't lock %s: %s", path, strerror(errno));
+
+			close(fd);
+			return err;
+		}
+		poll(NULL, 0, SPAWN_POLL_MS);
+	}
+	return fd;
+}
+
+/* $PEALD, else beside this program, else by PATH. */
+static void spawn_binary(char path[PATH_MAX])
+{
+	const char *env = getenv("PEALD");
+	ssize_t n;
+	char *slash;
+
+	if (env && *env) {
+		snprintf(path, PATH_MAX, "%s", env);
+		return;
+	}
+	n = readlink("/proc/self/exe", path, PATH_MAX - sizeof("peald"));
+	path[n > 0 ? n : 0] = 0;
+	slash = strrchr(path, '/');
+	if (slash) {
+		memcpy(slash + 1, "peald", sizeof("peald"));
+		if (access(path, X_OK) == 0)
+			return;
+	}
+	memcpy(path, "peald", sizeof("peald"));
+}
+
+struct spawn_args {
+	char dram[24], reactors[24], linger[24];
+	char *argv[SPAWN_ARGS_MAX];
+};
+
+static void spawn_fill_args(const struct uri *u, char *binary, struct spawn_args *a)
+{
+	unsigned n = 0;
+
+	snprintf(a->dram, sizeof(a->dram), "%" PRIu64, u->dram_bytes);
+	snprintf(a->reactors, sizeof(a->reactors), "%" PRIu64, u->nr_reactors);
+	snprintf(a->linger, sizeof(a->linger), "%" PRIu64, u->linger_s);
+	a->argv[n++] = binary;
+	a->argv[n++] = (char *)"--dir";
+	a->argv[n++] = (char *)(uintptr_t)u->dir;
+	if (u->dram_bytes) {
+		a->argv[n++] = (char *)"--dram";
+		a->argv[n++] = a->dram;
+	}
+	if (u->nr_reactors) {
+		a->argv[n++] = (char *)"--reactors";
+		a->argv[n++] = a->reactors;
+	}
+	a->argv[n++] = (char *)"--linger";
+	a->argv[n++] = a->linger;
+	a->argv[n] = NULL;
+}
+
+/* In the grandchild: becomes the daemon, or tells why not and exits. */
+__attribute__((noreturn)) static void spawn_exec(struct spawn_args *a, int log_fd, int report_fd)
+{
+	sigset_t none;
+	int null_fd = open("/dev/null", O_RDONLY), err;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid();
+	dup2(null_fd, 0);
+	dup2(log_fd, 1);
+	dup2(log_fd, 2);
+	execvp(a->argv[0], a->argv);
+	err = errno;
+	_exit(write(report_fd, &err, sizeof(err)) == (ssize_t)sizeof(err) ? 127 : 126);
+}
+
+static int spawn_start(const struct uri *u)
+{
+	char binary[PATH_MAX], log[URI_PATH_BYTES + 16];
+	auto_close int log_fd = -1, rd = -1, wr = -1;
+	struct spawn_args args;
+	int report[2], why = 0;
+	pid_t pid;
+
+	spawn_binary(binary);
+	spawn_fill_args(u, binary, &args);
+	snprintf(log, sizeof(log), "%s/peald.log", u->dir);
+	log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (log_fd < 0)
+		return errmsg_set(-errno, "can't open %s: %s", log, strerror(errno));
+	if (pipe2(report, O_CLOEXEC) < 0)
+		return errmsg_set(-errno, "no pipe: %s", strerror(errno));
+	rd = report[0];
+	wr = report[1];
+	pid = fork();
+	if (pid < 0)
+		return errmsg_set(-errno, "can't fork: %s", strerror(errno));
+	if (pid == 0) {
+		pid_t second = fork();
+
+		if (second == 0)
+			spawn_exec(&args, log_fd, wr);
+		_exit(second < 0);
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close(wr);
+	wr = -1;
+	/* End of file: exec worked and closed the other end. */
+	if (read(rd, &why, sizeof(why)) == (ssize_t)sizeof(why))
+		return errmsg_set(-why, "can't start %s: %s (is $PEALD right?)", binary,
+				  strerror(why));
+	return 0;
+}
+
+/* Whether an attempt failed because nobody listens, so that starting one makes sense. */
+static bool spawn_is_absent(int err)
+{
+	return err == -ENOENT || err == -ECONNREFUSED;
+}
+
+int spawn_attach(const struct uri *u, const struct conn_opts *o, struct conn **c)
+{
+	auto_close int lock_fd = spawn_lock(u->dir, o->deadline_ns);
+	int err;
+
+	if (lock_fd < 0)
+		return lock_fd;
+	if (access(u->path, F_OK) == 0)
+		err = conn_open(o, c);
+	else
+		err = -ENOENT;
+	if (!spawn_is_absent(err))
+		return err;
+	err = spawn_start(u);
+	if (err)
+		return err;
+	do {
+		poll(NULL, 0, SPAWN_POLL_MS);
+		err = access(u->path, F_OK) == 0 ? conn_open(o, c) : -ENOENT;
+	} while (spawn_is_absent(err) && mono_ns() < o->deadline_ns);
+	if (spawn_is_absent(err))
+		return errmsg_set(-ETIMEDOUT,
+				  "the daemon started for %s doesn't answer: see %s/peald.log",
+				  u->dir, u->dir);
+	return err;
+}
