@@ -43,7 +43,7 @@ int mem_peek(const struct mem_run *src, void *dst)
 	const struct mem_domain_ops *ops = mem_domains[src->reg->domain];
 
 	mem_run_must(src);
-	if (!(src->reg->flags & MEM_READABLE) || !ops->peek)
+	if (!(src->reg->flags & MEM_READABLE) || !ops || !ops->peek)
 		return -EFAULT;
 	return ops->peek(src, dst);
 }
@@ -53,7 +53,7 @@ int mem_poke(const struct mem_run *dst, const void *src)
 	const struct mem_domain_ops *ops = mem_domains[dst->reg->domain];
 
 	mem_run_must(dst);
-	if (!(dst->reg->flags & MEM_WRITABLE) || !ops->poke)
+	if (!(dst->reg->flags & MEM_WRITABLE) || !ops || !ops->poke)
 		return -EFAULT;
 	return ops->poke(dst, src);
 }
@@ -64,7 +64,7 @@ int mem_poke_cqe(const struct mem_run *dst, const void *cqe)
 
 	mem_run_must(dst);
 	must(dst->len == 16);
-	if (!(dst->reg->flags & MEM_WRITABLE) || !ops->poke_cqe)
+	if (!(dst->reg->flags & MEM_WRITABLE) || !ops || !ops->poke_cqe)
 		return -EFAULT;
 	return ops->poke_cqe(dst, cqe);
 }

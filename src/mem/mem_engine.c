@@ -148,6 +148,7 @@ static bool mem_is_inline(struct mem_engine *e, const struct mem_xfer *x)
 	       mem_end(x) - x->pos <= e->inline_bytes && e->depth < MEM_DEPTH_MAX;
 }
 
+/* tidy: name: the engine is what a transfer is submitted to */
 void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
 {
 	struct mem_budget budget = {.bytes = MEM_CHUNK_BYTES, .pieces = MEM_TURN_PIECES};

@@ -3,6 +3,7 @@
  * The host domain: regions that are mappings of files or our own memory, and guarded small
  * accesses. Any thread; a region's count keeps its mapping.
  */
+/* tidy: no-test: t_mem.c has it, by the functions of mem.h */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside mem/ only: what its files share.
+ * Inside mem/ only: what its files share, the table entry of the host domain and the check of runs
+ * that our own code made. Constant data and pure functions.
  */
 #ifndef MEM_MEM_INT_H
 #define MEM_MEM_INT_H

@@ -7,6 +7,7 @@
  * To the peer, runs[] are the chunk's own bytes, in case the blame must be found. From the peer,
  * they are what has come (or is under way) and is not in the hash yet.
  */
+/* tidy: no-test: t_mem_engine.c goes through all of it */
 #include "mem/mem_engine_int.h"
 
 #include <string.h>

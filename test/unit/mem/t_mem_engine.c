@@ -5,6 +5,7 @@
  * transfers at a time; damage of every kind and who is blamed for it; faults; the bounds per turn.
  * One thread, a virtual clock.
  */
+/* tidy: long-file: one fixture under nine short tests */
 #include "unit.h"
 
 #include <errno.h>
