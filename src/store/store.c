@@ -121,9 +121,19 @@ static void store_pop(struct store_io *io, int res)
 	f->up(io, res);
 }
 
+#define STORE_LOOKS (1u << STORE_GET | 1u << STORE_EXIST | 1u << STORE_MATCH | 1u << STORE_LIST)
+
+/* Does s answer this one at all? */
+static inline bool store_serves(const struct store *s, const struct store_io *io)
+{
+	if (unlikely(io->flags & STORE_MEM_ONLY) && STORE_LOOKS >> io->op & 1 && !s->ops->is_memory)
+		return false;
+	return s->ops->verb[io->op];
+}
+
 static inline void store_run(struct store *s, struct store_io *io)
 {
-	while (s && !s->ops->verb[io->op])
+	while (s && !store_serves(s, io))
 		s = s->below;
 	io->at = s;
 	if (likely(s))

@@ -207,6 +207,29 @@ static void t_null_verbs(void **state)
 	world_fini(&w);
 }
 
+/* A look that mustn't wait passes by what isn't memory; a mutation never does. */
+static void t_mem_only(void **state)
+{
+	struct store_ops memory = puppet_ops;
+	struct world w;
+	struct puppet *slow = one(&w, NULL), *fast = puppet_create(puppet_done);
+	struct world_io wi = {
+		.io = {.op = STORE_GET, .flags = STORE_MEM_ONLY, .key = world_key(1)}};
+
+	memory.is_memory = true;
+	fast->st.ops = &memory;
+	store_set_push(w.set, 0, &fast->st);
+	assert_int_equal(world_run(&w, 0, &wi), 0);
+	wi.io.op = STORE_EXIST;
+	assert_int_equal(world_run(&w, 0, &wi), 0);
+	assert_int_equal(slow->nr_held, 0);
+	wi.io.op = STORE_DEL;
+	world_start(&w, 0, &wi);
+	assert_int_equal(slow->nr_held, 1);
+	store_done(puppet_take(slow, 0), 0);
+	world_fini(&w);
+}
+
 /* ---- a tier's own ---------------------------------------------------------------------------- */
 
 static void t_inner(void **state)
@@ -528,7 +551,7 @@ int main(void)
 		cmocka_unit_test(t_match_shards),  cmocka_unit_test(t_flush_shards),
 		cmocka_unit_test(t_list_shards),   cmocka_unit_test(t_release),
 		cmocka_unit_test(t_prefetch),	   cmocka_unit_test(t_iter),
-		cmocka_unit_test(t_nothing_leaks),
+		cmocka_unit_test(t_nothing_leaks), cmocka_unit_test(t_mem_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
