@@ -41,7 +41,7 @@
 #define TGT_AERS_MAX 8
 #define TGT_SCRATCH_BYTES 3072
 #define TGT_SINK_BYTES 65536
-#define TGT_PCI_VID 0x1b36 /* as in the PCI header of memory transports */
+#define TGT_PCI_VID 0x5045 /* ours, and in the PCI header of memory transports */
 
 struct tgt_ctrl;
 struct tgt_ns;

@@ -24,7 +24,7 @@
  * 1d1d:1f1f (SPDK takes it for an Open-Channel device) nor 1b36:0010 (QEMU's own controller: Linux
  * then distrusts its namespace ids) would do.
  */
-#define VFU_PCI_VENDOR 0x5045u
+#define VFU_PCI_VENDOR TGT_PCI_VID /* Identify Controller says the same */
 #define VFU_PCI_DEVICE 0x414cu
 
 static uint8_t vfu_pci_bar_mask(uint32_t off)

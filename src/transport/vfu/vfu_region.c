@@ -133,9 +133,9 @@ void vfu_region_info(struct vfu_dev *d)
 	out->argsz = need;
 	if (argsz < need) {
 		/*
-		 * the client asks again with that much room (Message sizes); descriptors come then
+		 * The client asks again with that much room (Message sizes); descriptors come then.
+		 * cap_offset stays, behind what is sent: QEMU refuses CAPS with an offset of 0.
 		 */
-		out->cap_offset = 0;
 		vfu_sock_no_tx_fds(d);
 		need = sizeof(*out);
 	}

@@ -190,7 +190,11 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 	struct rig_ns *ns;
 
 	assert_int_equal(mem_guard_init(), 0);
-	*r = (struct rig){.nr = nr, .nr_reqs = nr_reqs, .nr_fds = rig_count_fds()};
+	*r = (struct rig){.nr = nr,
+			  .nr_reqs = nr_reqs,
+			  .is_threaded = r->is_threaded,
+			  .spin_ns = r->spin_ns ? r->spin_ns : UINT64_MAX,
+			  .nr_fds = rig_count_fds()};
 	strcpy(r->dir, "/tmp/t_vfu.XXXXXX");
 	assert_non_null(mkdtemp(r->dir));
 	for (unsigned i = 0; i < nr; i++) {
@@ -198,7 +202,7 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 
 		assert_int_equal(env_linux_create(256, &env), 0);
 		r->reactors[i] = reactor_create(&(struct reactor_opts){
-			.id = i, .nr_peers = nr, .env = env, .spin_ns = UINT64_MAX, .cpu = -1});
+			.id = i, .nr_peers = nr, .env = env, .spin_ns = r->spin_ns, .cpu = -1});
 		assert_non_null(r->reactors[i]);
 		assert_int_equal(tgt_worker_create(r->reactors[i], i, nr_reqs, &r->node.workers[i]),
 				 0);
@@ -217,7 +221,8 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 	opts.dir = r->dir;
 	assert_int_equal(vfu_create(r->ss, &opts, &r->tr), 0);
 	assert_int_equal(r->tr->ops->start(r->tr), 0);
-	rig_steps(r, 4);
+	if (!r->is_threaded)
+		rig_steps(r, 4);
 }
 
 static void rig_done(void *arg)

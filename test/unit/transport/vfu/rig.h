@@ -34,7 +34,9 @@
 
 struct rig {
 	unsigned nr;
-	uint32_t nr_reqs;
+	uint32_t nr_reqs; /* set before rig_init(), 0 = 512 */
+	uint64_t spin_ns; /* likewise, 0 = for ever */
+	bool is_threaded; /* likewise: reactors get threads, nobody steps them */
 	struct reactor *reactors[4];
 	struct tgt_node node;
 	struct tgt_subsys *ss;
