@@ -77,14 +77,23 @@ static inline void list_splice_tail(struct list *to, struct list *from)
 #define list_first_entry(head, type, member) container_of((head)->next, type, member)
 #define list_last_entry(head, type, member) container_of((head)->prev, type, member)
 
+/*
+ * The cursor is a node and becomes an entry only when it isn't the head: an entry made of the head
+ * would be misaligned for types that ask for more alignment than a pointer.
+ */
 #define list_for_each_entry(pos, head, member) \
-	for ((pos) = container_of((head)->next, __typeof__(*(pos)), member); \
-	     &(pos)->member != (head); \
-	     (pos) = container_of((pos)->member.next, __typeof__(*(pos)), member))
+	for (struct list *list_at_ = (head)->next; \
+	     list_at_ != (head) && \
+	     ((pos) = container_of(list_at_, __typeof__(*(pos)), member), true); \
+	     list_at_ = list_at_->next)
 
-/* The loop body may delete or free `pos`; `tmp` is a second cursor of the same type. */
+/* The loop body may delete or free `pos`, but not the entry behind it, which `tmp` is if any. */
 #define list_for_each_entry_safe(pos, tmp, head, member) \
-	for ((pos) = container_of((head)->next, __typeof__(*(pos)), member), \
-	    (tmp) = container_of((pos)->member.next, __typeof__(*(pos)), member); \
-	     &(pos)->member != (head); \
-	     (pos) = (tmp), (tmp) = container_of((tmp)->member.next, __typeof__(*(tmp)), member))
+	for (struct list *list_at_ = (head)->next, *list_next_; \
+	     list_at_ != (head) && \
+	     (list_next_ = list_at_->next, \
+	     (pos) = container_of(list_at_, __typeof__(*(pos)), member), \
+	     (tmp) = list_next_ == (head) ? NULL \
+					  : container_of(list_next_, __typeof__(*(pos)), member), \
+	     (void)(tmp), true); \
+	     list_at_ = list_next_)

@@ -80,6 +80,33 @@ static void t_safe_loop(void **state)
 	assert_true(list_is_empty(&head));
 }
 
+/* Type and head so that an entry made of the head would lie wrong: UBSan looks at this one. */
+struct wide {
+	uint64_t v[8] __attribute__((aligned(64)));
+	struct list node;
+};
+
+static void t_wide_entries(void **state)
+{
+	struct list pad[3], *head = &pad[1];
+	struct wide items[2], *it, *tmp;
+	int nr = 0;
+
+	list_init(head);
+	list_for_each_entry(it, head, node)
+		nr++;
+	assert_int_equal(nr, 0);
+	list_add_tail(head, &items[0].node);
+	list_add_tail(head, &items[1].node);
+	list_for_each_entry(it, head, node)
+		assert_ptr_equal(it, &items[nr++]);
+	list_for_each_entry_safe(it, tmp, head, node) {
+		assert_ptr_equal(tmp, it == &items[0] ? &items[1] : NULL);
+		list_del(&it->node);
+	}
+	assert_true(list_is_empty(head));
+}
+
 static void t_splice(void **state)
 {
 	struct list a = LIST_INIT(a), b = LIST_INIT(b);
@@ -100,9 +127,8 @@ static void t_splice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_order),
-		cmocka_unit_test(t_del),
-		cmocka_unit_test(t_safe_loop),
+		cmocka_unit_test(t_order),     cmocka_unit_test(t_del),
+		cmocka_unit_test(t_safe_loop), cmocka_unit_test(t_wide_entries),
 		cmocka_unit_test(t_splice),
 	};
 
