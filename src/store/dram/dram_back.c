@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Write-back: dirty entries go to the tier below before their memory is used again, and on a flush.
+ *
+ *   BUF below -> copy, chunk by chunk, checked -> FILL with the entry's version -> clean
+ *
+ * The FILL passes the gate at this tier, so it never overtakes or is overtaken by a put or del of
+ * the same key; when it holds the key and the entry is no longer the current one, it ends there.
+ * The entry is pinned meanwhile.
+ *
+ * A value that can't be written below is lost when its memory is needed: a miss, since nothing
+ * older exists there. A flush says -ENOSPC then. The copies are budgeted: one piece per turn. Runs
+ * on the shard's owner.
+ */
+#include "store/dram/dram_back_int.h"
+
+#include <errno.h>
+
+#include "base/container.h"
+#include "base/must.h"
+
+static void back_end(struct dram_back *b, int res)
+{
+	struct dram *d = b->d;
+	struct dram_entry *e = b->e;
+
+	b->state = DRAM_BACK_FREE;
+	d->nr_backs--;
+	e->is_back = false;
+	if (res && d->flush_head)
+		d->flush_res = -ENOSPC;
+	/*
+	 * -ESTALE: a del that failed half way has killed it below. Otherwise it is a victim that
+	 * can't be saved.
+	 */
+	if (e->is_linked && (res == -ESTALE || (res && b->is_victim)))
+		dram_value_drop(d, e);
+	else if (e->is_linked && !res)
+		dram_value_set_dirty(d, e, false);
+	dram_value_unpin(d, e);
+}
+
+static void back_filled(struct store_io *io, int res)
+{
+	back_end(container_of(io, struct dram_back, io), res);
+}
+
+static void back_buffed(struct store_io *io, int res)
+{
+	struct dram_back *b = container_of(io, struct dram_back, io);
+
+	if (res) {
+		back_end(b, res);
+		return;
+	}
+	b->state = DRAM_BACK_COPY;
+	b->chunk = 0;
+}
+
+static void back_io(struct dram_back *b, enum store_op op, store_end_fn *end)
+{
+	struct dram_entry *e = b->e;
+
+	b->io.op = (uint8_t)op;
+	b->io.flags = 0;
+	dram_index_key(e, &b->io.key);
+	b->io.len = e->len;
+	b->io.ver = e->ver;
+	b->io.meta = NULL;
+	if (e->ext.has_meta) {
+		struct store_view v;
+
+		dram_value_view(b->d, e, &v);
+		b->io.meta = dram_value_meta(&v);
+	}
+	b->io.end = end;
+}
+
+/* end() may run inside, when the tier below refuses at once: look at is_back. */
+int dram_back_start(struct dram *d, struct dram_entry *e, bool is_victim)
+{
+	struct dram_back *b = d->backs;
+
+	must(e->is_linked && e->is_dirty && !e->is_back && d->st.below);
+	if (d->nr_backs == DRAM_BACKS)
+		return -EBUSY;
+	while (b->state != DRAM_BACK_FREE)
+		b++;
+	d->nr_backs++;
+	dram_value_pin(d, e);
+	e->is_back = true;
+	if (is_victim && !e->is_parked) {
+		evict_remove(&d->evict, dram_index_no(&d->ix, e));
+		e->is_parked = true;
+	}
+	b->state = DRAM_BACK_WAIT;
+	b->d = d;
+	b->e = e;
+	b->is_victim = is_victim;
+	back_io(b, STORE_BUF, back_buffed);
+	store_submit_below(&d->st, &b->io);
+	return 0;
+}
+
+void dram_back_fill(struct dram *d, struct store_io *io)
+{
+	struct dram_back *b = container_of(io, struct dram_back, io);
+
+	must(io->end == back_filled && b->d == d);
+	if (b->e->is_linked)
+		store_down(io, NULL);
+	else
+		store_done(io, -ESTALE);
+}
+
+/* At most one piece. */
+static void back_copy(struct dram_back *b)
+{
+	struct dram *d = b->d;
+	uint64_t nr = div_round_up(b->e->len, MEM_CHUNK_BYTES), end;
+	struct store_view from;
+
+	dram_value_view(d, b->e, &from);
+	end = min_t(uint64_t, nr, b->chunk + STORE_PIECE_BYTES / MEM_CHUNK_BYTES);
+	for (; b->chunk < end; b->chunk++) {
+		if (dram_copy_chunk(d, &from, &b->io.view, &b->io.key, b->chunk)) {
+			store_release(&b->io.view, d->st.owner, NULL);
+			dram_value_drop_bad(d, b->e);
+			back_end(b, -EILSEQ);
+			return;
+		}
+	}
+	if (b->chunk < nr)
+		return;
+	b->state = DRAM_BACK_WAIT;
+	back_io(b, STORE_FILL, back_filled);
+	store_submit_at(&d->st, &b->io);
+}
+
+/* ---- flush ---- */
+
+static void flush_begin(struct dram *d)
+{
+	d->flush_ver = d->ver;
+	d->flush_at = 0;
+	d->flush_res = 0;
+}
+
+void dram_back_flush(struct store *s, struct store_io *io)
+{
+	struct dram *d = dram_enter(s);
+
+	if (!s->below) {
+		store_done(io, 0);
+		return;
+	}
+	dram_frame(io)->next = NULL;
+	if (d->flush_tail) {
+		dram_frame(d->flush_tail)->next = io;
+	} else {
+		d->flush_head = io;
+		flush_begin(d);
+	}
+	d->flush_tail = io;
+}
+
+static bool flush_is_waiting(const struct dram *d)
+{
+	for (uint32_t i = 0; i < DRAM_BACKS; i++)
+		if (d->backs[i].state != DRAM_BACK_FREE && d->backs[i].e->ver <= d->flush_ver)
+			return true;
+	return false;
+}
+
+static void flush_end(struct dram *d)
+{
+	struct store_io *io = d->flush_head;
+	int res = d->flush_res;
+
+	d->flush_head = dram_frame(io)->next;
+	if (d->flush_head)
+		flush_begin(d);
+	else
+		d->flush_tail = NULL;
+	if (res)
+		store_done(io, res);
+	else
+		store_down(io, NULL);
+}
+
+/* Starts what it can of the dirty entries that were there when the flush began. */
+static int flush_step(struct dram *d)
+{
+	struct dram_entry *e;
+	uint64_t no;
+
+	for (uint32_t i = 0; i < DRAM_EVICT_TURN; i++) {
+		no = dram_bits_next(&d->dirty, d->flush_at);
+		if (no == DRAM_BITS_END) {
+			d->flush_at = no;
+			if (flush_is_waiting(d))
+				return 0;
+			flush_end(d);
+			return 1;
+		}
+		e = &d->ix.slab[no];
+		if (!e->is_back && e->ver <= d->flush_ver) {
+			if (e->pins == DRAM_PINS_MAX || dram_back_start(d, e, false))
+				return 0;
+		}
+		d->flush_at = no + 1;
+	}
+	return 1;
+}
+
+int dram_back_step(struct dram *d)
+{
+	struct dram_back *b;
+	int n = d->flush_head ? flush_step(d) : 0;
+
+	for (uint32_t i = 0; d->nr_backs && i < DRAM_BACKS; i++) {
+		b = &d->backs[(d->back_next + i) % DRAM_BACKS];
+		if (b->state != DRAM_BACK_COPY)
+			continue;
+		d->back_next = (d->back_next + i + 1) % DRAM_BACKS;
+		back_copy(b);
+		return n + 1;
+	}
+	return n;
+}
+
+/* Nothing is in flight: what is left are buffers below that wait to be filled. */
+void dram_back_fini(struct dram *d)
+{
+	for (struct dram_back *b = d->backs; b < d->backs + DRAM_BACKS; b++) {
+		if (b->state == DRAM_BACK_FREE)
+			continue;
+		must(b->state == DRAM_BACK_COPY);
+		b->io.view.st->ops->release(b->io.view.st, &b->io.view);
+		back_end(b, -ECANCELED);
+	}
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One write-back under way. Belongs to the shard's owner. Its own header because dram.c makes the
+ * array of them and only dram_back.c looks inside.
+ */
+#ifndef STORE_DRAM_BACK_INT_H
+#define STORE_DRAM_BACK_INT_H
+
+#include "store/dram/dram_int.h"
+
+enum dram_back_state {
+	DRAM_BACK_FREE,
+	DRAM_BACK_WAIT, /* for the tier below, or for the key */
+	DRAM_BACK_COPY, /* into io.view, a buffer of the tier below */
+};
+
+struct dram_back {
+	struct store_io io;
+	struct dram *d;
+	struct dram_entry *e;
+	uint64_t chunk;
+	enum dram_back_state state;
+	bool is_victim; /* dropped if it can't be written */
+};
+
+#endif

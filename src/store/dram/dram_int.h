@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the dram store share. One struct dram is one shard's tier; everything here runs
+ * on the shard's owner unless said otherwise.
+ *
+ *   dram.c          create, counters, the ops table   dram_room.c     eviction, BUFs that wait
+ *   dram_value.c    a value's memory, views, pins     dram_back.c     write-back, flush
+ *   dram_get.c      get, exist, match, list           dram_promote.c  copies from the tier below
+ *   dram_put.c      buf, put, fill, inval, del        dram_resize.c   capacity
+ *   dram_arena.c, dram_heap.c, dram_index.c           dram_copy.c     a chunk, checked
+ *
+ * How versions hold together when there is a tier below. A put sends INVAL(key, ver) down first and
+ * publishes when that has come back; a del sends itself down first and unlinks when that has come
+ * back. Until then reads see the older value, which is right because nothing has been acknowledged.
+ * So nothing older than a dirty entry exists below, a dirty entry that is lost is a miss by itself,
+ * and this tier needs no tombstones. Copies upward are held off by fences: a counter per key class
+ * which every mutation bumps when it starts and when it ends; a copy is published only if it hasn't
+ * moved since the get below began. A version is provisional until the tier below has taken it:
+ * INVAL may answer -ESTALE with a higher one, and the put then goes above that.
+ */
+#ifndef STORE_DRAM_INT_H
+#define STORE_DRAM_INT_H
+
+#include "core/counter.h"
+#include "policy/evict.h"
+#include "store/dram/dram_arena.h"
+#include "store/dram/dram_heap.h"
+#include "store/dram/dram_index.h"
+#include "store/store.h"
+
+#define DRAM_FENCES 4096u    /* counters, a power of two */
+#define DRAM_EVICT_TURN 256u /* victims per turn */
+#define DRAM_WAITS_MAX 256u  /* BUFs that wait for room */
+#define DRAM_WAIT_TURNS \
+	4096u /* turns without a BUF served and nothing being written after which all fail */
+#define DRAM_BACKS 8u	 /* write-backs under way */
+#define DRAM_PROMOTES 8u /* copies under way that take more than one piece */
+
+struct dram_back;
+struct dram_promote;
+
+struct dram_counters {
+	struct counter capacity, used, value, keys, index;
+	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full;
+};
+
+struct dram {
+	struct store st;
+	struct dram_index ix;
+	struct dram_arena arena;
+	struct dram_heap side;
+	struct evict evict;
+	struct dram_bits dirty; /* by entry number */
+	void *map;		/* dirty and fences */
+	size_t map_bytes;
+	uint32_t *fences;
+	uint64_t bytes;	      /* capacity */
+	uint64_t fixed_bytes; /* of it, what doesn't depend on the content */
+	uint64_t seg_bytes;
+	uint64_t value_bytes;
+	uint64_t ver;	    /* the highest known */
+	uint32_t nr_pinned; /* entries with pins */
+	uint32_t nr_bufs;   /* unpublished */
+	bool is_bound;
+	/* dram_room.c */
+	struct store_io *wait_head, *wait_tail;
+	uint32_t nr_waits;
+	uint32_t wait_turns;
+	/* dram_back.c */
+	struct dram_back *backs;
+	uint32_t nr_backs;
+	uint32_t back_next; /* whose turn to copy */
+	struct store_io *flush_head, *flush_tail;
+	uint64_t flush_ver;
+	uint64_t flush_at;
+	int flush_res;
+	/* dram_promote.c */
+	struct dram_promote *promotes;
+	uint64_t promote_clock;
+	uint32_t resize_at; /* dram_resize.c: the sweep's place */
+	struct dram_counters count;
+	uint8_t *bounce; /* one chunk */
+};
+
+/* Across a store_down(), or while a BUF waits. */
+struct dram_frame {
+	struct store_io *next;
+	uint64_t ver;
+	uint32_t fence;
+	bool was_here;
+};
+_Static_assert(sizeof(struct dram_frame) <= STORE_FRAME_WORDS * sizeof(uint64_t), "frame fits");
+
+static inline struct dram *dram_of(struct store *s)
+{
+	return (struct dram *)s;
+}
+
+static inline struct dram_frame *dram_frame(struct store_io *io)
+{
+	return store_scratch(io);
+}
+
+/* The first verb after the set was built: which share of the hashes is ours. */
+void dram_bind(struct dram *d);
+
+static inline struct dram *dram_enter(struct store *s)
+{
+	struct dram *d = dram_of(s);
+
+	if (__builtin_expect(!d->is_bound, 0))
+		dram_bind(d);
+	return d;
+}
+
+static inline uint32_t *dram_fence(struct dram *d, const struct store_key *key)
+{
+	return &d->fences[key->hash & (DRAM_FENCES - 1)];
+}
+
+void dram_count(struct dram *d); /* used, value, keys, index */
+
+/* ---- dram_value.c ---- */
+
+/* Unpublished value of len bytes, seals zero; NULL: no room (nothing taken). */
+struct dram_entry *dram_value_create(struct dram *d, const struct store_key *key, uint64_t len,
+				     bool has_meta);
+void dram_value_destroy(struct dram *d, struct dram_entry *e); /* not linked, no pins */
+int dram_value_set_meta(struct dram *d, struct dram_entry *e,
+			const struct store_meta *meta); /* 0, -ENOSPC */
+/* Out of the index and the policy; its memory goes with the last pin. */
+void dram_value_drop(struct dram *d, struct dram_entry *e);
+/* Its bytes don't fit their seals: counted, told, dropped if it is what the index has. */
+void dram_value_drop_bad(struct dram *d, struct dram_entry *e);
+/* Does some of it lie in a segment that is to go? */
+bool dram_value_is_retiring(const struct dram *d, const struct dram_entry *e);
+void dram_value_pin(struct dram *d, struct dram_entry *e);
+void dram_value_unpin(struct dram *d, struct dram_entry *e);
+void dram_value_set_dirty(struct dram *d, struct dram_entry *e, bool is_dirty);
+void dram_value_view(struct dram *d, struct dram_entry *e,
+		     struct store_view *v); /* whole value; no pin */
+unsigned dram_value_runs(const struct store_view *v, uint64_t off, struct mem_run *runs,
+			 unsigned nr);
+uint64_t *dram_value_seals(const struct store_view *v);
+const struct store_meta *dram_value_meta(const struct store_view *v);
+void dram_value_release(struct store *s, struct store_view *v);
+
+/* ---- dram_get.c, dram_put.c ---- */
+
+void dram_get(struct store *s, struct store_io *io);
+void dram_get_exist(struct store *s, struct store_io *io);
+void dram_get_match(struct store *s, struct store_io *io);
+void dram_get_list(struct store *s, struct store_io *io);
+void dram_get_prefetch(struct store *s, const struct store_key *key, int stage);
+
+void dram_put(struct store *s, struct store_io *io);
+void dram_put_buf(struct store *s, struct store_io *io);
+void dram_put_fill(struct store *s, struct store_io *io);
+void dram_put_inval(struct store *s, struct store_io *io);
+void dram_put_del(struct store *s, struct store_io *io);
+/* Makes e what the index has under its key. 0, -EBUSY (chain full), with nothing changed. */
+int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_key *key,
+		     uint64_t ver);
+
+/* ---- dram_room.c ---- */
+
+/* Frees one entry: 0; -EBUSY all write-backs are in use; -ENOENT there is none that could go. */
+int dram_room_evict(struct dram *d);
+/* Answers a BUF, now or when there is room. */
+void dram_room_buf(struct dram *d, struct store_io *io);
+int dram_room_step(struct dram *d);
+
+/* ---- dram_back.c ---- */
+
+/*
+ * Begins to write a dirty entry below. A victim is taken from the policy meanwhile, and is dropped
+ * when it can't be written. -EBUSY: all slots are in use.
+ */
+int dram_back_start(struct dram *d, struct dram_entry *e, bool is_victim);
+void dram_back_fill(struct dram *d, struct store_io *io); /* the FILL of one, holding its key */
+void dram_back_flush(struct store *s, struct store_io *io);
+int dram_back_step(struct dram *d);
+void dram_back_fini(struct dram *d);
+
+/* ---- dram_promote.c ---- */
+
+/*
+ * A get came back from below with a view: copies what it asked for. fence: as it was when the get
+ * went down.
+ */
+void dram_promote_offer(struct dram *d, struct store_io *io, uint32_t fence);
+bool dram_promote_cancel_one(struct dram *d); /* false: none was under way */
+
+/* ---- dram_copy.c ---- */
+
+/*
+ * Copies chunk no. `chunk` from one view to another of the same key and length, checked against
+ * from's seal, which becomes to's. -EILSEQ: from's bytes are wrong.
+ */
+int dram_copy_chunk(const struct dram *d, const struct store_view *from,
+		    const struct store_view *to, const struct store_key *key, uint64_t chunk);
+
+/* ---- dram_resize.c ---- */
+
+/* Most entries for `bytes` of capacity, and what everything but segments takes. */
+uint32_t dram_resize_max_keys(uint64_t bytes, uint32_t wanted);
+/* Segments as the budget allows: 0, or what dram_arena_add() said. */
+int dram_resize_grow(struct dram *d);
+int dram_resize(struct store *s, uint64_t bytes);
+
+#endif
