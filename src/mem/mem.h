@@ -142,6 +142,7 @@ struct mem_xfer {
 	/* the engine's */
 	struct list node;
 	uint64_t pos;		   /* in the value: what has been walked */
+	uint64_t end_pos;	   /* where the walk ends */
 	struct mem_run vrun, prun; /* what is left of the current runs */
 	struct mem_job *job;	   /* the chunk that is half walked */
 	uint32_t nr_jobs;	   /* chunks walked whose copies are under way */

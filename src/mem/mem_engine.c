@@ -93,7 +93,7 @@ static void mem_step_whole(struct mem_xfer *x, uint32_t len)
 static enum mem_step_res mem_step(struct mem_engine *e, struct mem_xfer *x,
 				  struct mem_budget *budget)
 {
-	uint64_t left = mem_end(x) - x->pos;
+	uint64_t left = x->end_pos - x->pos;
 	uint32_t len = (uint32_t)min_t(uint64_t, left, MEM_CHUNK_BYTES - x->pos % MEM_CHUNK_BYTES);
 	enum mem_step_res res = MEM_STEP_MORE;
 
@@ -114,7 +114,7 @@ static enum mem_step_res mem_step(struct mem_engine *e, struct mem_xfer *x,
 	}
 	if (x->job)
 		res = mem_job_step(x, budget);
-	return x->err || x->pos == mem_end(x) ? MEM_STEP_OVER : res;
+	return x->err || x->pos == x->end_pos ? MEM_STEP_OVER : res;
 }
 
 /* Over and nothing under way. */
@@ -132,6 +132,16 @@ static void mem_xfer_end(struct mem_engine *e, struct mem_xfer *x)
 	x->end(x, x->err);
 }
 
+static uint64_t mem_xfer_end_pos(const struct mem_xfer *x)
+{
+	uint64_t end = x->off + x->len;
+
+	/* A chunk that is checked is walked to its end. */
+	if (x->dir == MEM_TO_PEER && x->check)
+		end = min_t(uint64_t, align_up(end, MEM_CHUNK_BYTES), x->value_len);
+	return end;
+}
+
 static void mem_xfer_must(const struct mem_xfer *x)
 {
 	must(x->len > 0 && x->off <= x->value_len && x->len <= x->value_len - x->off);
@@ -144,8 +154,8 @@ static void mem_xfer_must(const struct mem_xfer *x)
 
 static bool mem_is_inline(struct mem_engine *e, const struct mem_xfer *x)
 {
-	return mem_end(x) - x->pos <= MEM_CHUNK_BYTES - x->pos % MEM_CHUNK_BYTES &&
-	       mem_end(x) - x->pos <= e->inline_bytes && e->depth < MEM_DEPTH_MAX;
+	return x->end_pos - x->pos <= MEM_CHUNK_BYTES - x->pos % MEM_CHUNK_BYTES &&
+	       x->end_pos - x->pos <= e->inline_bytes && e->depth < MEM_DEPTH_MAX;
 }
 
 /* tidy: name: the engine is what a transfer is submitted to */
@@ -157,6 +167,7 @@ void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
 	mem_xfer_must(x);
 	list_init(&x->node);
 	x->pos = align_down(x->off, MEM_CHUNK_BYTES);
+	x->end_pos = mem_xfer_end_pos(x);
 	x->vrun = x->prun = (struct mem_run){0};
 	x->job = NULL;
 	x->nr_jobs = 0;
@@ -164,7 +175,7 @@ void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
 	counter_add(&e->stats.xfers, 1);
 	PEAL_PROBE(mem_xfer_submit, x, x->dir, x->len);
 	if (mem_is_inline(e, x)) {
-		e->inline_bytes -= (uint32_t)(mem_end(x) - x->pos);
+		e->inline_bytes -= (uint32_t)(x->end_pos - x->pos);
 		res = mem_step(e, x, &budget);
 		if (res == MEM_STEP_OVER && x->nr_jobs == 0) {
 			e->depth++;

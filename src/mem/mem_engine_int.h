@@ -72,16 +72,6 @@ enum mem_step_res {
 	MEM_STEP_BLOCKED, /* did nothing: no job, or it waits for copies */
 };
 
-static inline uint64_t mem_end(const struct mem_xfer *x)
-{
-	uint64_t end = x->off + x->len;
-
-	/* A chunk that is checked is walked to its end. */
-	if (x->dir == MEM_TO_PEER && x->check)
-		end = min_t(uint64_t, align_up(end, MEM_CHUNK_BYTES), x->value_len);
-	return end;
-}
-
 static inline uint64_t mem_seed(const struct mem_xfer *x, uint64_t at)
 {
 	return peal_seal_seed_at(x->key_hash, at / MEM_CHUNK_BYTES);
@@ -121,13 +111,13 @@ static inline int mem_load_value(struct mem_xfer *x)
 
 	if (x->vrun.len > 0)
 		return 0;
-	err = x->value->next(x->value, mem_end(x) - x->pos, &x->vrun);
+	err = x->value->next(x->value, x->end_pos - x->pos, &x->vrun);
 	if (err) {
 		x->vrun.len = 0;
 		return err;
 	}
 	mem_run_must(&x->vrun);
-	must(x->vrun.len > 0 && x->vrun.len <= mem_end(x) - x->pos);
+	must(x->vrun.len > 0 && x->vrun.len <= x->end_pos - x->pos);
 	must(x->vrun.reg->domain == MEM_HOST && !(x->vrun.reg->flags & MEM_PEER));
 	return 0;
 }
