@@ -5,6 +5,7 @@
  * with its CID; a direct request, which names the caller's memory, ends with its CQE or when the
  * daemon is dead, and with nothing else. In the thread that owns the queue.
  */
+/* tidy: no-test: t_batch.c tests both halves */
 #include "client/batch_int.h"
 
 #include <errno.h>

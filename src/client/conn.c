@@ -4,6 +4,7 @@
  * child of fork() can close its copies of the sockets: the daemon must see the end of the parent,
  * whatever its children do.
  */
+/* tidy: no-test: every test of a call opens and closes one */
 #include "client/conn.h"
 
 #include <errno.h>

@@ -5,6 +5,7 @@
  * comes, so a late answer lands where nobody looks; with all of them gone that way the answer is
  * -EAGAIN. Any thread.
  */
+/* tidy: no-test: t_ns.c and every opening go through it */
 #include "client/conn.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
  * shrinking is mapped: then no access can fault, whatever the daemon does, and a daemon that dies
  * leaves its memory to those who have it mapped. Under arena_lock; any thread.
  */
+/* tidy: no-test: t_lease.c and t_get.c map it */
 #include "client/conn.h"
 
 #include <errno.h>

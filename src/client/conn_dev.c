@@ -4,6 +4,7 @@
  * and wake page, registers, DMA map, interrupts, regions. Each function is one message and its
  * reply. Any thread: the wire makes them take turns.
  */
+/* tidy: no-test: every opening sends each of its messages */
 #include "client/conn.h"
 
 #include <errno.h>

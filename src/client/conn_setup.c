@@ -4,6 +4,7 @@
  * queues, and which KV namespace is ours. Runs once in the life of a connection, in the thread
  * that opens it.
  */
+/* tidy: no-test: every opening is this */
 #include "client/conn.h"
 
 #include <errno.h>

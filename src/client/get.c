@@ -45,6 +45,10 @@ static ssize_t get_share(struct get *g, uint64_t value_bytes)
 
 	if (g->c)
 		g->c->value_bytes = value_bytes;
+	if (!n)
+		return errmsg_set(-EINVAL, "get %s: offset %llu, the value has %llu bytes",
+				  errmsg_key(g->call.key, key), (unsigned long long)g->offset,
+				  (unsigned long long)value_bytes);
 	if (n <= g->room)
 		return (ssize_t)n;
 	if (g->is_part)
@@ -114,8 +118,9 @@ static void get_take_meta(struct get *g, const struct peal_retrieve_ex *x)
 }
 
 /*
- * One RETRIEVE_EX with its block: `bytes` from `offset` on, of version `want` (0 = any), into the
- * call's buffer. The block is taken and the tag checked; what was delivered follows it there.
+ * One RETRIEVE_EX with its block: `bytes` (at least 1) from `offset` on, of version `want` (0 =
+ * any), into the call's buffer. The block is taken and the tag checked; what was delivered follows
+ * it there.
  */
 static ssize_t get_ex(struct get *g, uint64_t offset, size_t bytes, uint64_t want)
 {
@@ -157,7 +162,7 @@ static const uint8_t *get_ex_bytes(const struct get *g)
 
 static ssize_t get_small(struct get *g)
 {
-	ssize_t got = get_ex(g, g->offset, g->room, 0);
+	ssize_t got = get_ex(g, g->offset, g->room ? g->room : 1, 0);
 	ssize_t n = got < 0 ? got : get_share(g, g->value_bytes);
 
 	if (n < 0)
@@ -225,7 +230,7 @@ static ssize_t get_by_lease(struct get *g)
 	int err;
 
 	if (get_needs_block(g)) {
-		n = get_ex(g, 0, 0, 0);
+		n = get_ex(g, 0, 1, 0);
 		if (n < 0)
 			return n;
 	}

@@ -5,6 +5,7 @@
  * forked twice, so that nobody must reap it; between fork and exec only async-signal-safe calls
  * are made. The lock's descriptor is close-on-exec: the daemon doesn't hold it.
  */
+/* tidy: no-test: test/peer starts the real daemon with it */
 #include "client/spawn.h"
 
 #include <errno.h>

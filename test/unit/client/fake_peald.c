@@ -259,6 +259,7 @@ static void fake_enable(struct fake *f, uint32_t cc)
 	if (!(cc & 1))
 		return;
 	must((cc >> 4 & 7) == 6);
+	memset(f->bar + VFU_DOORBELL_OFFSET, 0, VFU_DOORBELL_BYTES_STRIDE64);
 	f->q[0] = (struct fake_queue){
 		.sq_size = (f->aqa & 0xfff) + 1,
 		.cq_size = (f->aqa >> 16 & 0xfff) + 1,
