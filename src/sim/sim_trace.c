@@ -128,7 +128,7 @@ static int trace_take_object(struct trace_reader *r, const json_t *obj)
 {
 	const struct sim_trace *t = r->trace;
 	uint64_t last_ms = t->nr_reqs ? t->reqs[t->nr_reqs - 1].time_ns / NS_PER_MS : 0;
-	uint64_t time_ms, in, out;
+	uint64_t time_ms = 0, in = 0, out = 0;
 	struct sim_req req;
 	int err;
 
