@@ -53,31 +53,51 @@ static void vfu_bell_gone(struct mbox_msg *m)
 
 static void vfu_bell_end(struct io_req *io, int res);
 
-static void vfu_bell_watch(struct vfu_bell *b)
+static void vfu_bell_io(struct vfu_bell *b, enum io_op op)
 {
-	b->io = (struct io_req){
-		.op = IO_POLL, .fd = b->fd, .poll_mask = POLLIN, .end = vfu_bell_end};
+	b->is_busy = true;
+	b->iov = (struct iovec){&b->nr, sizeof(b->nr)};
+	b->io = (struct io_req){.op = op,
+				.fd = b->fd,
+				.poll_mask = POLLIN,
+				.iov = &b->iov,
+				.nr_iov = 1,
+				.off = UINT64_MAX, /* no position */
+				.end = vfu_bell_end};
 	reactor_io(b->w->tw->reactor, &b->io);
+}
+
+static void vfu_bell_still(struct vfu_bell *b)
+{
+	if (b->is_busy || b->is_cancelling)
+		return;
+	b->msg.fn = vfu_bell_gone;
+	reactor_send(b->w->tw->reactor, vfu_home_reactor(b->w->vfu), &b->msg);
 }
 
 /* To have been woken is all that it is about: the poller looks at the doorbells anyway. */
 static void vfu_bell_end(struct io_req *io, int res)
 {
 	struct vfu_bell *b = container_of(io, struct vfu_bell, io);
-	eventfd_t nr;
 
-	eventfd_read(b->fd, &nr); /* non-blocking; the client may have been quicker */
-	if (!b->is_stopping) {
-		vfu_bell_watch(b);
-		return;
-	}
-	b->msg.fn = vfu_bell_gone;
-	reactor_send(b->w->tw->reactor, vfu_home_reactor(b->w->vfu), &b->msg);
+	b->is_busy = false;
+	if (b->is_stopping)
+		vfu_bell_still(b);
+	else
+		vfu_bell_io(b, io->op == IO_POLL ? IO_READ : IO_POLL);
+}
+
+static void vfu_bell_cancelled(struct io_req *io, int res)
+{
+	struct vfu_bell *b = container_of(io, struct vfu_bell, cancel);
+
+	b->is_cancelling = false;
+	vfu_bell_still(b);
 }
 
 static void vfu_bell_start_at(struct mbox_msg *m)
 {
-	vfu_bell_watch(container_of(m, struct vfu_bell, msg));
+	vfu_bell_io(container_of(m, struct vfu_bell, msg), IO_POLL);
 }
 
 static void vfu_bell_stop_at(struct mbox_msg *m)
@@ -85,7 +105,9 @@ static void vfu_bell_stop_at(struct mbox_msg *m)
 	struct vfu_bell *b = container_of(m, struct vfu_bell, msg);
 
 	b->is_stopping = true;
-	eventfd_write(b->fd, 1); /* ends the poll that is under way */
+	b->is_cancelling = true;
+	b->cancel = (struct io_req){.op = IO_CANCEL, .target = &b->io, .end = vfu_bell_cancelled};
+	reactor_io(b->w->tw->reactor, &b->cancel);
 }
 
 /* ---- home ---- */

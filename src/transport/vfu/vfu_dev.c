@@ -89,6 +89,7 @@ int vfu_dev_create(struct vfu *v, int fd)
 	}
 	memset(d->view, 0, bytes);
 	vfu_pci_init(d);
+	vfu_irq_init(d);
 	list_add_tail(&v->devs, &d->node);
 	v->nr_devs++;
 	vfu_sock_start(d);
@@ -129,7 +130,7 @@ static void vfu_dev_round_at(struct reactor_round *rd, struct reactor *r)
 	struct vfu_worker *w = &d->vfu->workers[reactor_id(r)];
 
 	vfu_dma_view(d, w);
-	d->view[w->id].irqs = d->irqs;
+	vfu_irq_view(d, w);
 }
 
 static void vfu_dev_round_done(struct reactor_round *rd)
@@ -190,9 +191,19 @@ void vfu_dev_settle(struct vfu_dev *d)
 		vfu_sock_reply(d, sizeof(struct vfio_user_dma_unmap));
 		vfu_dev_resume(d);
 		return;
+	case VFU_WAIT_IRQS:
+		if (d->is_round || d->nr_old_irqs)
+			return;
+		vfu_irq_settled(d);
+		vfu_sock_reply(d, 0);
+		vfu_dev_resume(d);
+		return;
 	case VFU_WAIT_CLOSE:
-		if (d->is_quiet && !d->is_round && !d->nr_snaps && !d->nr_bells)
-			vfu_dev_destroy(d);
+		if (!d->is_quiet || d->is_round || d->nr_snaps || d->nr_bells || d->nr_vecs ||
+		    d->nr_old_irqs)
+			return;
+		vfu_irq_settled(d);
+		vfu_dev_destroy(d);
 		return;
 	case VFU_WAIT_NONE:
 	case VFU_WAIT_ROUND:
@@ -220,8 +231,8 @@ void vfu_dev_reset(struct vfu_dev *d)
 
 static void vfu_dev_unseen(struct vfu_dev *d)
 {
-	vfu_irq_settled(d);
 	vfu_bell_stop(d);
+	vfu_irq_quiet(d);
 	vfu_dev_settle(d);
 }
 
@@ -231,8 +242,7 @@ static void vfu_dev_quiet(void *arg)
 
 	d->is_quiet = true;
 	vfu_dma_unmap_all(d);
-	d->old_irqs = d->irqs;
-	d->irqs = NULL;
+	vfu_irq_none(d);
 	vfu_dev_round(d, vfu_dev_unseen);
 }
 

@@ -95,14 +95,43 @@ void vfu_dma_view(struct vfu_dev *d, struct vfu_worker *w); /* on w: the round *
 
 /* ---- interrupts (vfu_irq.c) ---- */
 
-/*
- * Immutable once published; descriptors that the next table no longer has are closed after the
- * round.
- */
+/* A worker's uses of a table: writes under way by it. */
+struct vfu_irq_use {
+	struct list vecs;
+	bool is_old; /* replaced: the last one out tells home */
+	struct vfu_irqs *table;
+	struct mbox_msg msg;
+} __attribute__((aligned(64)));
+
+/* Immutable once published. */
 struct vfu_irqs {
-	int fd[VFU_VECTORS]; /* -1 = none */
+	struct vfu_dev *dev;
+	struct vfu_irq_use *use; /* one per worker */
+	int fd[VFU_VECTORS];	 /* -1 = none */
 	bool is_masked[VFU_VECTORS];
 };
+
+/* A source of interrupts: a CQ, or the home for a vector. Its worker's. */
+struct vfu_vec {
+	struct vfu_dev *dev;
+	struct vfu_worker *w;
+	struct list node;	/* while a write is under way: */
+	struct vfu_irqs *table; /* by this table */
+	struct io_req io, cancel;
+	void (*stopped)(struct vfu_vec *v);
+	uint16_t vector;
+	bool is_busy, is_again, is_cancelling;
+};
+
+void vfu_irq_init(struct vfu_dev *d);
+void vfu_irq_fire(struct vfu_vec *v);
+void vfu_irq_stop(struct vfu_vec *v, void (*stopped)(struct vfu_vec *v));
+void vfu_irq_quiet(struct vfu_dev *d); /* the home's: no more */
+void vfu_irq_view(struct vfu_dev *d, struct vfu_worker *w);
+/* 1: a round publishes it, vfu_irq_settled() is due after; 0: done; -errno. */
+int vfu_irq_set(struct vfu_dev *d, const struct vfio_irq_set *set, uint32_t len);
+void vfu_irq_none(struct vfu_dev *d); /* the next round takes all away */
+void vfu_irq_settled(struct vfu_dev *d);
 
 /* ---- queues (vfu_qp.c, vfu_queue.c) ---- */
 
@@ -129,8 +158,8 @@ struct vfu_cq {
 	uint32_t nr_busy; /* slots promised: SQEs fetched whose CQE is not posted */
 	uint32_t hit;
 	uint32_t nr_sqs; /* the home's */
+	struct vfu_vec vec;
 	uint16_t qid;
-	uint16_t vector;
 	bool has_irq;
 	bool is_broken;			       /* its memory is gone: what is staged is dropped */
 	bool is_bell_bad;		       /* the client was told once */
@@ -242,14 +271,18 @@ struct vfu_bell {
 	struct vfu_dev *dev;
 	struct vfu_worker *w;
 	int fd;
-	bool is_stopping; /* w's */
-	struct io_req io;
+	bool is_stopping; /* w's, and all below */
+	bool is_busy, is_cancelling;
+	uint64_t nr;
+	struct iovec iov;
+	struct io_req io, cancel;
 	struct mbox_msg msg;
 };
 
 enum vfu_wait {
 	VFU_WAIT_NONE,
-	VFU_WAIT_ROUND, /* map, interrupts */
+	VFU_WAIT_ROUND, /* map */
+	VFU_WAIT_IRQS,	/* the round and the last write by the old table */
 	VFU_WAIT_UNMAP, /* the round and the last user of the region */
 	VFU_WAIT_RESET,
 	VFU_WAIT_CLOSE,
@@ -278,7 +311,10 @@ struct vfu_dev {
 	uint32_t nr_snaps;
 	struct vfu_snap *snap; /* what the workers have, or get by the round under way */
 	struct vfu_irqs *irqs, *old_irqs;
+	unsigned nr_old_irqs; /* workers that still use old_irqs */
 	_Atomic uint8_t irq_pending[VFU_VECTORS];
+	struct vfu_vec vec[VFU_VECTORS]; /* the home's own */
+	unsigned nr_vecs;		 /* closing: not yet stopped */
 	struct reactor_round round;
 	bool is_round;
 	void (*round_done)(struct vfu_dev *d);
@@ -317,13 +353,6 @@ static inline struct vfu_wake_page *vfu_dev_wake(struct vfu_dev *d)
 {
 	return (struct vfu_wake_page *)(d->bar0 + VFU_WAKE_OFFSET);
 }
-
-/* vfu_irq.c */
-/* 1: a round publishes it, vfu_irq_settled() comes after; 0: done; -errno. */
-int vfu_irq_set(struct vfu_dev *d, const struct vfio_irq_set *set, uint32_t len);
-void vfu_irq_settled(struct vfu_dev *d);
-void vfu_irq_fire(struct vfu_dev *d, const struct vfu_irqs *t, uint16_t vector);
-void vfu_irq_fini(struct vfu_dev *d);
 
 /* vfu_proto.c */
 void vfu_proto_message(struct vfu_dev *d);

@@ -182,23 +182,8 @@ static void vfu_proto_io_fds(struct vfu_dev *d)
 
 static void vfu_proto_published(struct vfu_dev *d)
 {
-	vfu_irq_settled(d);
 	vfu_sock_reply(d, 0);
 	vfu_dev_resume(d);
-}
-
-static void vfu_proto_set_irqs(struct vfu_dev *d)
-{
-	int res = vfu_irq_set(d, vfu_proto_in(d), vfu_proto_len(d));
-
-	if (res < 0) {
-		vfu_sock_fail(d, -res);
-	} else if (res == 0) {
-		vfu_sock_reply(d, 0);
-	} else {
-		d->wait = VFU_WAIT_ROUND;
-		vfu_dev_round(d, vfu_proto_published);
-	}
 }
 
 static void vfu_proto_map(struct vfu_dev *d)
@@ -217,10 +202,18 @@ static void vfu_proto_map(struct vfu_dev *d)
 	vfu_dev_round(d, vfu_proto_published);
 }
 
-/* After the round, vfu_dev_settle() answers when nobody uses the region any more. */
-static void vfu_proto_unmapped(struct vfu_dev *d)
+static void vfu_proto_set_irqs(struct vfu_dev *d)
 {
-	vfu_dev_settle(d);
+	int res = vfu_irq_set(d, vfu_proto_in(d), vfu_proto_len(d));
+
+	if (res < 0) {
+		vfu_sock_fail(d, -res);
+	} else if (res == 0) {
+		vfu_sock_reply(d, 0);
+	} else {
+		d->wait = VFU_WAIT_IRQS;
+		vfu_dev_round(d, vfu_dev_settle);
+	}
 }
 
 static void vfu_proto_unmap(struct vfu_dev *d)
@@ -234,8 +227,8 @@ static void vfu_proto_unmap(struct vfu_dev *d)
 		return;
 	}
 	memcpy(vfu_proto_out(d), in, sizeof(*in)); /* the reply is the entry */
-	d->wait = VFU_WAIT_UNMAP;
-	vfu_dev_round(d, vfu_proto_unmapped);
+	d->wait = VFU_WAIT_UNMAP;		   /* until nobody uses the region any more */
+	vfu_dev_round(d, vfu_dev_settle);
 }
 
 /* ---- entry ---- */

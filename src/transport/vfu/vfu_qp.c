@@ -81,7 +81,7 @@ bool vfu_qp_flush(struct vfu_cq *cq)
 	if (cq->is_broken)
 		vfu_qp_cq_drop(cq);
 	if (nr && cq->has_irq)
-		vfu_irq_fire(cq->dev, cq->dev->view[cq->w->id].irqs, cq->vector);
+		vfu_irq_fire(&cq->vec);
 	return cq->tail == cq->staged;
 }
 

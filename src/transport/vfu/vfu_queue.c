@@ -116,14 +116,21 @@ static void vfu_queue_sq_del_at(struct mbox_msg *m)
 
 static void vfu_queue_cq_gone(struct mbox_msg *m);
 
+static void vfu_queue_cq_back(struct vfu_vec *v)
+{
+	struct vfu_cq *cq = container_of(v, struct vfu_cq, vec);
+
+	cq->del.fn = vfu_queue_cq_gone;
+	vfu_queue_send(cq->w, vfu_home(cq->w->vfu), &cq->del);
+}
+
 static void vfu_queue_cq_del_at(struct mbox_msg *m)
 {
 	struct vfu_cq *cq = container_of(m, struct vfu_cq, del);
 
 	/* What the client left no way to post is dropped: it deletes the ring. */
 	list_del(&cq->dirty);
-	cq->del.fn = vfu_queue_cq_gone;
-	vfu_queue_send(cq->w, vfu_home(cq->w->vfu), &cq->del);
+	vfu_irq_stop(&cq->vec, vfu_queue_cq_back);
 }
 
 /* ---- on the home: going ---- */
@@ -267,7 +274,7 @@ static int vfu_queue_cq_new(struct vfu_dev *d, const struct tgt_queue_params *p,
 	cq->size = p->size;
 	cq->phase = 1;
 	cq->qid = p->qid;
-	cq->vector = p->vector;
+	cq->vec = (struct vfu_vec){.dev = d, .w = w, .vector = p->vector};
 	cq->has_irq = p->has_irq;
 	list_init(&cq->dirty);
 	vfu_queue_bell_reset(d, p->qid, true);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -294,9 +295,25 @@ void peer_submit(struct peer *p, uint16_t qid, const struct nvme_sqe *sqe)
 	q->sq_tail = peal_ring_next(q->sq_tail, q->size);
 }
 
+/* Wakes the queue's worker if it sleeps: vfio_user.h's protocol. */
+static void peer_wake(struct peer *p, uint16_t qid)
+{
+	struct vfu_wake_page *wake = (void *)(p->bar0 + VFU_WAKE_OFFSET);
+	unsigned w = wake->queue_worker[qid];
+
+	if (!p->nr_bells)
+		return;
+	atomic_thread_fence(memory_order_seq_cst);
+	if (__atomic_load_n(&wake->worker[w].sleeping, __ATOMIC_RELAXED)) {
+		p->nr_woken++;
+		eventfd_write(p->bell[w], 1);
+	}
+}
+
 void peer_ring(struct peer *p, uint16_t qid)
 {
 	atomic_store_explicit(peer_bell(p, qid, false), p->q[qid].sq_tail, memory_order_release);
+	peer_wake(p, qid);
 }
 
 bool peer_reap(struct peer *p, uint16_t qid, struct nvme_cqe *cqe)
@@ -312,6 +329,7 @@ bool peer_reap(struct peer *p, uint16_t qid, struct nvme_cqe *cqe)
 	q->phase = peal_ring_phase(q->cq_head, q->size, q->phase);
 	q->cq_head = peal_ring_next(q->cq_head, q->size);
 	atomic_store_explicit(peer_bell(p, qid, true), q->cq_head, memory_order_release);
+	peer_wake(p, qid);
 	return true;
 }
 

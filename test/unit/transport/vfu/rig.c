@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 /* ---- the namespace ---- */
@@ -33,7 +34,6 @@ static void rig_ns_read(struct rig *r, struct tgt_req *req)
 		}
 		at += n;
 	}
-	r->nr_done++;
 	req->dw0 = len;
 	tgt_req_complete(req, NVME_ST_OK);
 }
@@ -55,7 +55,6 @@ static void rig_ns_write(struct rig *r, struct tgt_req *req)
 			nr_bad += buf[i] != rig_byte(req->sqe.cdw12, at + i);
 		at += n;
 	}
-	r->nr_done++;
 	req->dw0 = nr_bad;
 	tgt_req_complete(req, NVME_ST_OK);
 }
@@ -68,7 +67,6 @@ static void rig_ns_execute(struct tgt_req *req)
 
 	if (req->sqe.opc == RIG_NOP) {
 		req->dw0 = req->sqe.cdw12;
-		r->nr_done++;
 		tgt_req_complete(req, NVME_ST_OK);
 		return;
 	}
@@ -167,8 +165,13 @@ unsigned rig_nr_free(struct rig *r)
 	return nr;
 }
 
+/* With threads: let them run. */
 void rig_step(struct rig *r)
 {
+	if (r->is_threaded) {
+		sched_yield();
+		return;
+	}
 	for (unsigned i = 0; i < r->nr; i++)
 		reactor_step(r->reactors[i]);
 }
@@ -221,37 +224,71 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 	opts.dir = r->dir;
 	assert_int_equal(vfu_create(r->ss, &opts, &r->tr), 0);
 	assert_int_equal(r->tr->ops->start(r->tr), 0);
+	for (unsigned i = 0; i < nr && r->is_threaded; i++)
+		assert_int_equal(reactor_start(r->reactors[i], "rig"), 0);
 	if (!r->is_threaded)
 		rig_steps(r, 4);
 }
 
-static void rig_done(void *arg)
+/* ---- the end ---- */
+
+/* On worker 0's reactor, whoever runs it. */
+struct rig_job {
+	struct mbox_msg msg;
+	struct rig *rig;
+	bool is_done;
+};
+
+void rig_done(void *arg)
 {
-	*(bool *)arg = true;
+	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
 }
 
 static void rig_ns_gone(void *arg, uint16_t st)
 {
-	*(bool *)arg = true;
+	rig_done(arg);
+}
+
+static void rig_job_stop(struct mbox_msg *m)
+{
+	struct rig_job *j = container_of(m, struct rig_job, msg);
+
+	j->rig->tr->ops->stop(j->rig->tr, rig_done, &j->is_done);
+}
+
+static void rig_job_ns_del(struct mbox_msg *m)
+{
+	struct rig_job *j = container_of(m, struct rig_job, msg);
+
+	tgt_subsys_ns_del(j->rig->ss, 1, rig_ns_gone, &j->is_done);
+}
+
+static void rig_do(struct rig *r, void (*fn)(struct mbox_msg *))
+{
+	struct rig_job j = {.msg.fn = fn, .rig = r};
+
+	mbox_post(r->reactors[0], &j.msg);
+	rig_until(r, __atomic_load_n(&j.is_done, __ATOMIC_ACQUIRE));
 }
 
 void rig_stop(struct rig *r)
 {
-	r->tr->ops->stop(r->tr, rig_done, &r->is_stopped);
-	rig_until(r, r->is_stopped);
+	r->is_stopped = true;
+	rig_do(r, rig_job_stop);
 }
 
 void rig_fini(struct rig *r)
 {
-	bool is_gone = false;
-
 	if (!r->is_stopped)
 		rig_stop(r);
+	rig_do(r, rig_job_ns_del);
+	for (unsigned i = 0; i < r->nr && r->is_threaded; i++) {
+		reactor_stop(r->reactors[i]);
+		reactor_join(r->reactors[i]);
+	}
 	assert_int_equal(r->tr->ops->nr_hosts(r->tr), 0);
 	assert_int_equal(rig_nr_free(r), r->nr * r->nr_reqs);
 	r->tr->ops->destroy(r->tr);
-	tgt_subsys_ns_del(r->ss, 1, rig_ns_gone, &is_gone);
-	rig_until(r, is_gone);
 	tgt_subsys_destroy(r->ss);
 	for (unsigned i = 0; i < r->nr; i++) {
 		tgt_worker_destroy(r->node.workers[i]);

@@ -46,8 +46,7 @@ struct rig {
 	bool is_held; /* Retrieve waits in `held`, after it has looked its data up */
 	unsigned nr_held;
 	struct tgt_req *held[RIG_HELD_MAX];
-	unsigned nr_done; /* commands that the namespace has completed */
-	int nr_fds;	  /* before anything was opened */
+	int nr_fds; /* before anything was opened */
 	bool is_stopped;
 };
 
@@ -67,6 +66,7 @@ static inline uint8_t rig_byte(uint32_t seed, uint32_t i)
 void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o);
 void rig_fini(struct rig *r); /* stops, and checks that nothing is left */
 void rig_stop(struct rig *r);
+void rig_done(void *arg); /* sets the bool */
 void rig_step(struct rig *r);
 void rig_steps(struct rig *r, unsigned nr);
 void rig_let_go(struct rig *r, uint16_t status); /* completes what is held */
@@ -77,7 +77,7 @@ int rig_count_fds(void);
 	do { \
 		int turns_ = RIG_TURNS; \
 		while (!(cond)) { \
-			if (!turns_--) \
+			if (!turns_-- && !(r)->is_threaded) \
 				fail_msg("%s never came true", #cond); \
 			rig_step(r); \
 		} \
@@ -100,7 +100,7 @@ struct peer {
 	int bar0_fd;
 	uint8_t *bar0;
 	int bell[32];
-	unsigned nr_bells;
+	unsigned nr_bells, nr_woken;
 	struct peer_queue q[TGT_QUEUES_MAX + 1];
 	/* the last reply */
 	struct vfio_user_hdr hdr;

@@ -43,10 +43,12 @@ static int set_irqs(struct peer *p, const struct set *s)
 					      .nr_fds = s->nr_fds});
 }
 
-static uint64_t rung(int fd)
+/* How often since the last time. */
+static uint64_t rung(struct rig *r, int fd)
 {
 	eventfd_t v = 0;
 
+	rig_steps(r, 4);
 	return eventfd_read(fd, &v) ? 0 : v;
 }
 
@@ -140,54 +142,104 @@ static void test_delivery(void **state)
 	assert_int_equal(peer_queue(&p, 2, 128), 0);
 	nop(&p, 1, 5); /* nobody listens yet */
 	assert_int_equal(set_irqs(&p, &(struct set){EVENTFD | TRIGGER, 2, 1, 2, NULL, fds, 2}), 0);
-	assert_int_equal(rung(fds[0]), 1);
-	assert_int_equal(rung(fds[1]), 0);
+	assert_int_equal(rung(&r, fds[0]), 1);
+	assert_int_equal(rung(&r, fds[1]), 0);
 	nop(&p, 1, 64);
 	nop(&p, 2, 1);
-	assert_int_equal(rung(fds[0]), 1);
-	assert_int_equal(rung(fds[1]), 1);
+	assert_int_equal(rung(&r, fds[0]), 1);
+	assert_int_equal(rung(&r, fds[1]), 1);
 
 	assert_int_equal(set_irqs(&p, &(struct set){NONE | VFIO_IRQ_SET_ACTION_MASK, 2, 1, 1}), 0);
 	nop(&p, 1, 3);
 	nop(&p, 1, 3);
-	assert_int_equal(rung(fds[0]), 0);
+	assert_int_equal(rung(&r, fds[0]), 0);
 	assert_int_equal(set_irqs(&p, &(struct set){NONE | VFIO_IRQ_SET_ACTION_UNMASK, 2, 1, 1}),
 			 0);
-	assert_int_equal(rung(fds[0]), 1);
-	assert_int_equal(rung(fds[0]), 0);
+	assert_int_equal(rung(&r, fds[0]), 1);
+	assert_int_equal(rung(&r, fds[0]), 0);
 
 	/* by the client itself */
 	assert_int_equal(set_irqs(&p, &(struct set){BOOL | TRIGGER, 2, 1, 2, second}), 0);
-	assert_int_equal(rung(fds[0]), 0);
-	assert_int_equal(rung(fds[1]), 1);
+	assert_int_equal(rung(&r, fds[0]), 0);
+	assert_int_equal(rung(&r, fds[1]), 1);
 	assert_int_equal(set_irqs(&p, &(struct set){NONE | TRIGGER, 2, 1, 2}), 0);
-	assert_int_equal(rung(fds[0]), 1);
-	assert_int_equal(rung(fds[1]), 1);
+	assert_int_equal(rung(&r, fds[0]), 1);
+	assert_int_equal(rung(&r, fds[1]), 1);
 
 	/* another one in its place; then none */
 	assert_int_equal(set_irqs(&p, &(struct set){EVENTFD | TRIGGER, 2, 1, 1, NULL, &other, 1}),
 			 0);
 	nop(&p, 1, 1);
-	assert_int_equal(rung(fds[0]), 0);
-	assert_int_equal(rung(other), 1);
+	assert_int_equal(rung(&r, fds[0]), 0);
+	assert_int_equal(rung(&r, other), 1);
 	assert_int_equal(set_irqs(&p, &(struct set){EVENTFD | TRIGGER, 2, 1, 1}), 0);
 	nop(&p, 1, 1);
-	assert_int_equal(rung(other), 0);
+	assert_int_equal(rung(&r, other), 0);
 	assert_int_equal(set_irqs(&p, &(struct set){NONE | TRIGGER, 2, 0, 0}), 0);
 	nop(&p, 2, 1);
-	assert_int_equal(rung(fds[1]), 0);
+	assert_int_equal(rung(&r, fds[1]), 0);
 
 	/* a full counter loses nothing and blocks nobody */
 	assert_int_equal(set_irqs(&p, &(struct set){EVENTFD | TRIGGER, 2, 1, 1, NULL, &other, 1}),
 			 0);
-	rung(other);
+	rung(&r, other);
 	assert_int_equal(eventfd_write(other, UINT64_MAX - 1), 0);
 	nop(&p, 1, 1);
 	close(fds[0]);
 	close(fds[1]);
 	close(other);
-	r.nr_fds += 0;
 	peer_close(&p);
+	rig_fini(&r);
+}
+
+/*
+ * A client that makes its eventfds blocking again and fills them: its interrupts wait, nobody else
+ * does; SET_IRQS, queue deletion and death still come to an end.
+ */
+static void test_stalled_eventfd(void **state)
+{
+	struct rig r = {0};
+	struct peer p, other;
+	int fd[2];
+
+	rig_init(&r, 2, NULL);
+	r.nr_fds += 2;
+	for (int i = 0; i < 2; i++)
+		fd[i] = eventfd(0, EFD_CLOEXEC);
+	peer_open(&r, &other, PEER_STOCK);
+	for (int round = 0; round < 3; round++) {
+		const struct set set = {EVENTFD | TRIGGER, 2, 1, 2, NULL, fd, 2};
+
+		peer_open(&r, &p, PEER_STOCK);
+		peer_enable(&p);
+		assert_int_equal(peer_queue(&p, 1, 16), 0);
+		assert_int_equal(peer_queue(&p, 2, 16), 0);
+		assert_int_equal(set_irqs(&p, &set), 0);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(fcntl(fd[i], F_SETFL, 0), 0);
+			assert_int_equal(eventfd_write(fd[i], UINT64_MAX - 1), 0);
+		}
+		nop(&p, 1, 5);
+		nop(&p, 1, 5);
+		nop(&p, 2, 5);
+		assert_int_equal(set_irqs(&p, &(struct set){NONE | TRIGGER, 2, 1, 2}), 0);
+		peer_reg(&other, 0, 8);
+		if (round == 0)
+			assert_int_equal(set_irqs(&p, &set), 0);
+		if (round == 1)
+			assert_int_equal(peer_queue_del(&p, 1), 0);
+		peer_close(&p);
+		rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 1);
+		for (int i = 0; i < 2; i++) {
+			eventfd_t v;
+
+			assert_int_equal(eventfd_read(fd[i], &v), 0);
+		}
+	}
+	peer_close(&other);
+	close(fd[0]);
+	close(fd[1]);
+	r.nr_fds -= 2;
 	rig_fini(&r);
 }
 
@@ -235,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_delivery),
+		cmocka_unit_test(test_stalled_eventfd),
 		cmocka_unit_test(test_random),
 	};
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The listener: mode, stale and live sockets, the bound on clients, stopping with clients attached.
+ */
+#include "rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+static void path_of(struct rig *r, char *path, size_t len)
+{
+	snprintf(path, len, "%s/cntrl", r->dir);
+}
+
+static void test_socket(void **state)
+{
+	struct rig r = {0};
+	struct peer p;
+	struct stat st;
+	char path[128];
+	struct tr *second;
+	struct vfu_opts o = {0};
+
+	rig_init(&r, 1, NULL);
+	path_of(&r, path, sizeof(path));
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(S_ISSOCK(st.st_mode));
+	assert_int_equal(st.st_mode & 07777, 0600);
+	/* a second server at the same place is refused, and takes nothing away */
+	o.dir = r.dir;
+	assert_int_equal(vfu_create(r.ss, &o, &second), 0);
+	assert_int_equal(second->ops->start(second), -EADDRINUSE);
+	second->ops->destroy(second);
+	peer_open(&r, &p, PEER_STOCK);
+	assert_int_equal(r.tr->ops->nr_hosts(r.tr), 1);
+	peer_close(&p);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	rig_stop(&r);
+	assert_int_equal(stat(path, &st), -1); /* gone */
+	rig_fini(&r);
+}
+
+/* What lies at the path when we start. */
+static void test_in_the_way(void **state)
+{
+	struct rig r = {0};
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	struct vfu_opts o = {0};
+	struct tr *tr;
+	char dir[] = "/tmp/t_vfu.XXXXXX", longer[300];
+	int fd;
+
+	rig_init(&r, 1, NULL);
+	assert_non_null(mkdtemp(dir));
+	o.dir = dir;
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/cntrl", dir);
+	/* a file: not ours to remove */
+	fd = open(sa.sun_path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	close(fd);
+	assert_int_equal(vfu_create(r.ss, &o, &tr), 0);
+	assert_int_equal(tr->ops->start(tr), -EEXIST);
+	unlink(sa.sun_path);
+	/* a socket that nobody listens on any more: replaced */
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	close(fd);
+	assert_int_equal(tr->ops->start(tr), 0);
+	bool is_stopped = false;
+
+	rig_steps(&r, 3);
+
+	tr->ops->stop(tr, rig_done, &is_stopped);
+	rig_until(&r, is_stopped);
+	tr->ops->destroy(tr);
+	/* a path that no address holds, a folder that isn't there */
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	o.dir = longer;
+	assert_int_equal(vfu_create(r.ss, &o, &tr), 0);
+	assert_int_equal(tr->ops->start(tr), -ENAMETOOLONG);
+	tr->ops->destroy(tr);
+	o.dir = "/tmp/t_vfu.nowhere";
+	assert_int_equal(vfu_create(r.ss, &o, &tr), 0);
+	assert_int_equal(tr->ops->start(tr), -ENOENT);
+	tr->ops->destroy(tr);
+	assert_int_equal(rmdir(dir), 0);
+	rig_fini(&r);
+}
+
+/* A thousand connects over the bound: each closed at once, those inside it untouched. */
+static void test_bound(void **state)
+{
+	struct rig r = {0};
+	struct vfu_opts o = {.max_clients = 3};
+	struct peer p[3], extra;
+	int before;
+
+	rig_init(&r, 2, &o);
+	for (int i = 0; i < 3; i++)
+		peer_open(&r, &p[i], PEER_STOCK);
+	before = rig_count_fds();
+	for (int i = 0; i < 1000; i++) {
+		peer_connect(&r, &extra);
+		assert_true(peer_is_closed(&extra));
+		peer_close(&extra);
+	}
+	assert_int_equal(rig_count_fds(), before);
+	assert_int_equal(r.tr->ops->nr_hosts(r.tr), 3);
+	for (int i = 0; i < 3; i++)
+		peer_reg(&p[i], 0, 8);
+	/* a place that gets free is given away again */
+	peer_close(&p[1]);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 2);
+	peer_open(&r, &p[1], PEER_STOCK);
+	for (int i = 0; i < 3; i++)
+		peer_close(&p[i]);
+	rig_fini(&r);
+}
+
+/* stop() with clients in every state; commands under way are waited for. */
+static void test_stop(void **state)
+{
+	struct rig r = {0};
+	struct peer fresh, open, enabled, busy;
+	struct nvme_sqe sqe = peer_read_sqe(1, RIG_DATA, 4096, 1);
+	bool is_done = false;
+
+	rig_init(&r, 2, NULL);
+	peer_connect(&r, &fresh);
+	rig_steps(&r, 10);
+	peer_open(&r, &open, PEER_STOCK);
+	peer_open(&r, &enabled, PEER_PEAL);
+	peer_enable(&enabled);
+	peer_open(&r, &busy, PEER_PEAL);
+	peer_enable(&busy);
+	assert_int_equal(peer_queue(&busy, 1, 16), 0);
+	r.is_held = true;
+	peer_submit(&busy, 1, &sqe);
+	peer_ring(&busy, 1);
+	rig_until(&r, r.nr_held == 1);
+	r.is_stopped = true; /* by hand */
+	r.tr->ops->stop(r.tr, rig_done, &is_done);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 1);
+	rig_steps(&r, 100);
+	assert_false(is_done);
+	assert_true(peer_is_closed(&busy));
+	rig_let_go(&r, NVME_ST_OK);
+	rig_until(&r, is_done);
+	peer_close(&fresh);
+	peer_close(&open);
+	peer_close(&enabled);
+	peer_close(&busy);
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_socket),
+		cmocka_unit_test(test_in_the_way),
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

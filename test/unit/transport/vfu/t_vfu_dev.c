@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client's life: reset at any moment, death at any moment, and that nothing of it stays:
+ * descriptors, requests, controllers, mappings (rig_fini() counts).
+ */
+#include "rig.h"
+
+#include <sys/mman.h>
+
+#include "base/rng.h"
+
+static int nr_mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	int nr = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		nr += strstr(line, "/memfd:") != NULL;
+	fclose(f);
+	return nr;
+}
+
+/* DEVICE_RESET is answered when everything is over; then it's a new device. */
+static void test_reset(void **state)
+{
+	struct rig r = {0};
+	struct peer p;
+	struct nvme_sqe sqe = peer_read_sqe(1, RIG_DATA, 4096, 1);
+
+	rig_init(&r, 2, NULL);
+	peer_open(&r, &p, PEER_PEAL);
+	assert_int_equal(peer_call(&p, VFIO_USER_DEVICE_RESET, NULL, 0), 0);
+	for (int i = 0; i < 5; i++) {
+		peer_enable(&p);
+		assert_int_equal(peer_queue(&p, 1, 16), 0);
+		r.is_held = true;
+		peer_submit(&p, 1, &sqe);
+		peer_ring(&p, 1);
+		rig_until(&r, r.nr_held == 1);
+		peer_send(&p, &(struct peer_msg){.cmd = VFIO_USER_DEVICE_RESET});
+		p.rx_len = 0;
+		rig_steps(&r, 100);
+		assert_false(peer_try_recv(&p));
+		rig_let_go(&r, NVME_ST_OK);
+		r.is_held = false;
+		assert_int_equal(peer_recv(&p), 0);
+		assert_int_equal(peer_reg(&p, 0x1c, 4), 0);
+		for (uint16_t qid = 0; qid < 3; qid++)
+			assert_int_equal(*peer_bell(&p, qid, false) | *peer_bell(&p, qid, true), 0);
+	}
+	peer_close(&p);
+	rig_fini(&r);
+}
+
+/* Killed in the middle of a wave, with commands in every stage. */
+static void test_killed_mid_wave(void **state)
+{
+	struct rig r = {0};
+	struct rng rng;
+	int before;
+
+	rng_init(&rng, unit_seed(5));
+	rig_init(&r, 3, NULL);
+	before = nr_mappings();
+	for (int round = 0; round < 60; round++) {
+		struct peer p;
+
+		peer_open(&r, &p, rng_chance(&rng, 1, 2) ? PEER_PEAL : PEER_STOCK);
+		peer_enable(&p);
+		for (uint16_t qid = 1; qid <= 4; qid++)
+			assert_int_equal(peer_queue(&p, qid, 128), 0);
+		for (uint16_t qid = 1; qid <= 4; qid++) {
+			for (uint16_t i = 0; i < 100; i++) {
+				struct nvme_sqe sqe = peer_read_sqe(i, RIG_DATA + i * 4096u, 4096,
+								    i);
+
+				peer_submit(&p, qid, &sqe);
+			}
+			peer_ring(&p, qid);
+		}
+		r.is_held = rng_chance(&rng, 1, 2);
+		rig_steps(&r, (unsigned)rng_below(&rng, 12));
+		peer_close(&p);
+		rig_steps(&r, (unsigned)rng_below(&rng, 12));
+		r.is_held = false;
+		rig_let_go(&r, NVME_ST_OK);
+		rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+		assert_int_equal(rig_nr_free(&r), r.nr * r.nr_reqs);
+		assert_int_equal(nr_mappings(), before);
+	}
+	rig_fini(&r);
+}
+
+/* Killed at any byte of its set-up. */
+static void test_killed_in_set_up(void **state)
+{
+	struct rig r = {0};
+	struct rng rng;
+
+	rng_init(&rng, unit_seed(6));
+	rig_init(&r, 2, NULL);
+	for (int round = 0; round < 200; round++) {
+		struct peer p;
+		struct vfio_user_dma_map m = {32, 3, 0, 0x1000, 0x1000};
+		struct peer_msg msg = {.cmd = VFIO_USER_DMA_MAP, .data = &m, .len = sizeof(m)};
+
+		if (rng_chance(&rng, 1, 4)) {
+			peer_connect(&r, &p);
+		} else {
+			peer_open(&r, &p, PEER_PEAL);
+			if (rng_chance(&rng, 1, 2)) {
+				msg.fds = &p.mem_fd;
+				msg.nr_fds = 1;
+			}
+			peer_send(&p, &msg);
+		}
+		rig_steps(&r, (unsigned)rng_below(&rng, 6));
+		if (rng_chance(&rng, 1, 2)) {
+			peer_send(&p, &(struct peer_msg){.cmd = VFIO_USER_DEVICE_RESET});
+			rig_steps(&r, (unsigned)rng_below(&rng, 6));
+		}
+		peer_close(&p);
+		rig_steps(&r, (unsigned)rng_below(&rng, 6));
+	}
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	rig_fini(&r);
+}
+
+/* Dies while its own DMA_UNMAP waits for a command. */
+static void test_killed_while_waiting(void **state)
+{
+	struct rig r = {0};
+	struct peer p;
+	struct nvme_sqe sqe = peer_read_sqe(1, RIG_DATA, 4096, 1);
+	struct vfio_user_dma_unmap u = {24, 0, RIG_IOVA, RIG_MEM_BYTES};
+
+	rig_init(&r, 2, NULL);
+	for (int i = 0; i < 2; i++) {
+		peer_open(&r, &p, PEER_PEAL);
+		peer_enable(&p);
+		assert_int_equal(peer_queue(&p, 1, 16), 0);
+		r.is_held = true;
+		peer_submit(&p, 1, &sqe);
+		peer_ring(&p, 1);
+		rig_until(&r, r.nr_held == 1);
+		if (i)
+			peer_send(&p, &(struct peer_msg){.cmd = VFIO_USER_DEVICE_RESET});
+		else
+			peer_send(&p, &(struct peer_msg){
+					      .cmd = VFIO_USER_DMA_UNMAP, .data = &u, .len = 24});
+		rig_steps(&r, 50);
+		peer_close(&p);
+		rig_steps(&r, 50);
+		assert_int_equal(r.tr->ops->nr_hosts(r.tr), 1);
+		rig_let_go(&r, NVME_ST_OK);
+		r.is_held = false;
+		rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	}
+	rig_fini(&r);
+}
+
+/* Many clients at once, each in its own memory; one dies, the others don't notice. */
+static void test_many(void **state)
+{
+	enum { NR = 12 };
+	static struct peer p[NR];
+	struct rig r = {0};
+
+	rig_init(&r, 3, NULL);
+	for (int i = 0; i < NR; i++) {
+		peer_open(&r, &p[i], i % 2 ? PEER_PEAL : PEER_STOCK);
+		peer_enable(&p[i]);
+		assert_int_equal(peer_queue(&p[i], 1, 32), 0);
+		assert_int_equal(peer_queue(&p[i], 2, 32), 0);
+	}
+	for (uint32_t round = 0; round < 20; round++) {
+		for (uint32_t i = 0; i < NR; i++) {
+			if (p[i].fd < 0)
+				continue;
+			for (uint16_t qid = 1; qid <= 2; qid++) {
+				struct nvme_sqe sqe = peer_read_sqe(qid, RIG_DATA + qid * 8192u,
+								    8192, i * 100 + qid + round);
+
+				peer_submit(&p[i], qid, &sqe);
+				peer_ring(&p[i], qid);
+			}
+		}
+		if (round < NR / 2)
+			peer_close(&p[round]);
+		for (uint32_t i = 0; i < NR; i++) {
+			for (uint16_t qid = 1; p[i].fd >= 0 && qid <= 2; qid++) {
+				assert_int_equal(peer_wait(&p[i], qid).status >> 1, 0);
+				peer_check_data(&p[i], RIG_DATA + qid * 8192u, 8192,
+						i * 100 + qid + round);
+			}
+		}
+	}
+	for (int i = 0; i < NR; i++) {
+		if (p[i].fd >= 0)
+			peer_close(&p[i]);
+	}
+	rig_fini(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_killed_mid_wave),
+		cmocka_unit_test(test_killed_in_set_up),
+		cmocka_unit_test(test_killed_while_waiting),
+		cmocka_unit_test(test_many),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
