@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What one pass of copy and seal costs beside its parts: memcpy, XXH3, hash_copy_xxh3() and a whole
- * mem_xfer in both directions, with the peer's memory in one piece and in pages of 4 KiB, guarded as a
- * peer's is; and what an idle turn of a reactor costs.
+ * mem_xfer in both directions, with the peer's memory in one piece and in pages of 4 KiB, guarded
+ * as a peer's is; and what an idle turn of a reactor costs.
  *
  * GB/s of CPU time of this thread (a machine with neighbours takes turns with us); medians of
  * rounds in which every variant runs once. Only ratios within one run mean anything. Working set:

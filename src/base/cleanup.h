@@ -21,7 +21,8 @@
 #define auto_free __attribute__((cleanup(cleanup_free)))
 #define auto_close __attribute__((cleanup(cleanup_close)))
 #define auto_fclose __attribute__((cleanup(cleanup_fclose)))
-#define auto_unlock __attribute__((cleanup(cleanup_unlock)))
+/* Nobody reads it again, which clang would call unused. */
+#define auto_unlock __attribute__((cleanup(cleanup_unlock), unused))
 
 static inline void cleanup_free(void *pp)
 {
