@@ -133,8 +133,8 @@ bool fake_tr_enable(struct fake_tr *t)
 	fake_tr_reg_set(t, 0x24, 4, (size - 1) << 16 | (size - 1));
 	fake_tr_reg_set(t, 0x28, 8, t->q[0].sq);
 	fake_tr_reg_set(t, 0x30, 8, t->q[0].cq);
-	fake_tr_reg_set(t, 0x14, 4, 0x00460060);
-	fake_tr_reg_set(t, 0x14, 4, 0x00460061);
+	fake_tr_reg_set(t, 0x14, 4, 0x00460000 | t->css << 4);
+	fake_tr_reg_set(t, 0x14, 4, 0x00460001 | t->css << 4);
 	return fake_node_run(t->n, csts_is_ready, t, TR_STEPS_MAX);
 }
 
@@ -379,6 +379,7 @@ struct fake_tr *fake_tr_create(struct fake_node *n, const struct fake_tr_opts *o
 	t->ss = o.ss ? o.ss : n->ss;
 	t->nr_pages = o.mem_pages ? o.mem_pages : 4096;
 	t->map_pages = o.map_pages ? o.map_pages : 64;
+	t->css = 6;
 	t->adminq_size = o.adminq_size ? o.adminq_size : 32;
 	t->mem = aligned_alloc(FAKE_PAGE, (size_t)t->nr_pages * FAKE_PAGE);
 	t->page_is_used = calloc(t->nr_pages / 64 + 1, 8);

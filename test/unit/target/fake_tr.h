@@ -58,6 +58,7 @@ struct fake_tr {
 	uint64_t *page_is_used; /* bits */
 	struct fake_hostq q[FAKE_QUEUES + 1];
 	uint32_t adminq_size;
+	uint32_t css;	    /* for CC.CSS: 6 unless a test says otherwise */
 	uint64_t lists[64]; /* of the command that is being built */
 	unsigned nr_lists;
 	unsigned nr_strays; /* completions for CIDs that are not under way: must stay 0 */
