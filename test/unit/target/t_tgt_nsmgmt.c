@@ -124,7 +124,7 @@ static void test_busy(void **state)
 {
 	struct fix *f = fix_create(2, &operator1);
 	struct nvme_sqe hang = {.opc = FAKE_HANG, .nsid = 1},
-			del = {.opc = 0x0d, .nsid = 1, .cdw10 = 1};
+			gone = {.opc = 0x0d, .nsid = 1, .cdw10 = 1};
 	uint16_t io, adm;
 	struct nvme_cqe cqe;
 	uint32_t nsid;
@@ -154,7 +154,7 @@ static void test_reset_meanwhile(void **state)
 {
 	struct fix *f = fix_create(2, &operator1);
 	struct nvme_sqe hang = {.opc = FAKE_HANG, .nsid = 1},
-			del = {.opc = 0x0d, .nsid = 1, .cdw10 = 1};
+			gone = {.opc = 0x0d, .nsid = 1, .cdw10 = 1};
 	struct fake_tr *other = fake_tr_create(f->n, NULL);
 	bool is_destroyed = false;
 
