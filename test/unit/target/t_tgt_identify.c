@@ -32,7 +32,7 @@ static void check_ctrl(struct fix *f, bool is_operator, uint8_t mdts)
 	struct nvme_id_ctrl *id = (struct nvme_id_ctrl *)page;
 
 	assert_int_equal(identify(f, 0x01, 0, 0, 0), 0);
-	assert_int_equal(le16toh(id->vid), 0x1b36);
+	assert_int_equal(le16toh(id->vid), TGT_PCI_VID);
 	assert_memory_equal(id->sn, "PEAL0001            ", 20);
 	assert_memory_equal(id->mn, "Peal test                               ", 40);
 	assert_int_not_equal(id->fr[0], ' ');
