@@ -1,11 +1,6 @@
-# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh
-# Sourced by the other scripts, in the repository's root: where bootstrap put tools that the
-# distribution has only in a version that is too old.
-if [ -d .cache/venv/bin ]; then
-	PATH="$PWD/.cache/venv/bin:$PATH"
-	export PATH
-fi
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the other scripts, in the repository's root.
 
 # True when version $1 is at least $2.
 version_ge() {
