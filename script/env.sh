@@ -1,5 +1,5 @@
-# shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
 # Sourced by the other scripts, in the repository's root.
 
 # True when version $1 is at least $2.

@@ -73,7 +73,7 @@ static void t_flags(void **state)
 	run.reg = ro;
 	assert_int_equal(mem_poke(&run, buf), -EFAULT);
 	assert_int_equal(mem_peek(&run, buf), 0);
-	assert_string_equal(buf, "mine");
+	assert_memory_equal(buf, "mine", 5);
 	assert_ptr_equal(mem_own_ptr(&(struct mem_run){ro, 5, 1}), mine + 5);
 	run.len = 16;
 	assert_int_equal(mem_poke_cqe(&run, buf), -EFAULT);
