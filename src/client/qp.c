@@ -154,7 +154,7 @@ int qp_create(struct conn *c, uint32_t depth, struct qp **out, uint64_t deadline
 	uint32_t mqes = (uint32_t)(c->cap & 0xffff);
 	int qid = qp_qid_get(c);
 	uint32_t has_irq;
-	struct qp *q;
+	struct qp *q = NULL;
 	int err;
 
 	if (qid < 0)
