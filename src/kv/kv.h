@@ -36,6 +36,8 @@ struct store_set *kv_ns_store(struct tgt_ns *ns);
  * For tgt_subsys_csi_add(): CSI 1; namespaces made by Namespace Management take `defaults`
  * (copied) with their own capacity.
  */
-const struct tgt_csi_ops *kv_csi(struct tgt_subsys *ss, const struct kv_ns_opts *defaults);
+const struct tgt_csi_ops *kv_csi_create(struct tgt_subsys *ss, const struct kv_ns_opts *defaults);
+
+void kv_csi_destroy(const struct tgt_csi_ops *csi); /* after the subsystem */
 
 #endif

@@ -2,6 +2,7 @@
 /*
  * The KV command set as the target registers it: command effects (log 05h, CSI 1), Identify of the
  * command set (CNS 06h) and the making of namespaces by Namespace Management. Worker 0's reactor.
+ * tidy: no-test: t_kv_ns.c looks at what it says
  */
 #include <errno.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void csi_create(void *arg, struct reactor *home, uint64_t bytes,
 		done(done_arg, err ? NVME_ST_INVALID_FIELD : NVME_ST_OK, ns);
 }
 
-const struct tgt_csi_ops *kv_csi(struct tgt_subsys *ss, const struct kv_ns_opts *defaults)
+const struct tgt_csi_ops *kv_csi_create(struct tgt_subsys *ss, const struct kv_ns_opts *defaults)
 {
 	struct kv_csi *csi = calloc(1, sizeof(*csi));
 
@@ -79,4 +80,10 @@ const struct tgt_csi_ops *kv_csi(struct tgt_subsys *ss, const struct kv_ns_opts 
 		.arg = csi,
 	};
 	return &csi->ops;
+}
+
+void kv_csi_destroy(const struct tgt_csi_ops *csi)
+{
+	if (csi)
+		free(container_of(csi, struct kv_csi, ops));
 }

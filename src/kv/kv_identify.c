@@ -3,6 +3,7 @@
  * Identify of a KV namespace and of the command set, and the command effects. What hosts look at:
  * Linux takes CNS 08h (NSTAT.NRDY) and log 05h; SPDK takes CNS 00h (NCAP must not be 0, even for
  * KV), then CNS 05h with CSI 1.
+ * tidy: no-test: t_kv_ns.c looks at what it says
  */
 #include "base/container.h"
 #include "base/le.h"

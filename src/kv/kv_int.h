@@ -176,7 +176,7 @@ void kv_lease_drop_all(struct kv_lease_table *t);
 unsigned kv_lease_count(const struct kv_lease_table *t); /* any worker */
 #define KV_LEASE_MS_MAX 60000u
 #define KV_LEASE_MS_DEFAULT 2000u
-#define KV_LEASES_MAX 4096u	   /* per worker and namespace */
+#define KV_LEASES_MAX 1024u	   /* per worker and namespace */
 #define KV_LEASE_CTRL_MIB_MAX 256u /* leased bytes of one controller, per worker */
 
 #endif
