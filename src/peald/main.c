@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peald: the program as a list. Options, guards, parts, threads; then the main thread waits for a
+ * signal to stop.
+ * tidy: no-test: test/peer starts the real thing
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "mem/mem.h"
+#include "peald/peald_node.h"
+
+static void main_limits(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur < rl.rlim_max) {
+		rl.rlim_cur = rl.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &rl);
+	}
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void main_block(sigset_t *stop)
+{
+	sigemptyset(stop);
+	sigaddset(stop, SIGTERM);
+	sigaddset(stop, SIGINT);
+	pthread_sigmask(SIG_BLOCK, stop, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	struct peald_opts opts;
+	struct peald_node *node = NULL;
+	sigset_t stop;
+	char size[16];
+	int sig, err;
+
+	peald_opt_parse(argc, argv, &opts);
+	main_limits();
+	main_block(&stop);
+	err = mem_guard_init();
+	if (!err)
+		err = peald_node_create(&opts, &node);
+	if (!err)
+		err = peald_node_start(node);
+	if (err) {
+		log_err("peald does not start: %s", strerror(-err));
+		return 1;
+	}
+	format_size(opts.dram_bytes, size);
+	log_info("peald %s: pid %d, %s of DRAM, %u reactor%s, seals by %s, listening on %s/cntrl",
+		 PEAL_VERSION, (int)getpid(), size, opts.nr_reactors,
+		 opts.nr_reactors == 1 ? "" : "s", hash_isa_name(), opts.dir);
+	while (sigwait(&stop, &sig))
+		;
+	log_info("signal %d: stopping", sig);
+	peald_node_stop(node);
+	peald_node_destroy(node);
+	log_info("stopped");
+	return 0;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building and ending the daemon, in the order of the layers:
+ *
+ *   reactors -> workers -> subsystem -> namespaces -> transports -> threads, and back on stop
+ *
+ * Stopping is a chain on worker 0's reactor: transports stop, then namespaces one by one, then the
+ * main thread is told.
+ * tidy: no-test: test/peer starts the real thing
+ */
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/container.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "base/parse.h"
+#include "kv/kv.h"
+#include "mem/mem.h"
+#include "peald/peald_node.h"
+#include "transport/tr.h"
+
+#define NODE_REQS 4096	    /* commands under way per worker */
+#define NODE_SPIN_NS 50000u /* idle time before sleep */
+#define NODE_IO_DEPTH 256
+#define NODE_LINGER_TICK_NS 500000000ull
+
+struct peald_node {
+	struct tgt_node tgt;
+	struct tgt_subsys *subsys;
+	const struct tgt_csi_ops *csi;
+	struct tr *tr;
+	uint32_t nsids[PEALD_NS_MAX];
+	uint32_t nr_started;
+	/* Worker 0's. */
+	struct mbox_msg stop_msg;
+	struct timeout linger;
+	uint64_t linger_ns, alone_since_ns;
+	uint32_t next_nsid;
+	sem_t stopped;
+};
+
+static int node_reactor(struct peald_node *n, const struct peald_opts *o, unsigned i)
+{
+	struct reactor_opts ro = {
+		.id = i,
+		.nr_peers = o->nr_reactors,
+		.spin_ns = o->is_busy ? UINT64_MAX : NODE_SPIN_NS,
+		.cpu = -1,
+	};
+	int err = env_linux_create(NODE_IO_DEPTH, &ro.env);
+
+	if (err)
+		return err;
+	n->tgt.reactors[i] = reactor_create(&ro);
+	if (!n->tgt.reactors[i]) {
+		ro.env->ops->destroy(ro.env);
+		return -ENOMEM;
+	}
+	n->tgt.nr = i + 1;
+	return tgt_worker_create(n->tgt.reactors[i], i, NODE_REQS, &n->tgt.workers[i]);
+}
+
+static int node_namespace(struct peald_node *n, const struct peald_opts *o, unsigned i)
+{
+	struct kv_ns_opts ko = {
+		.name = o->ns[i].name,
+		.dram_bytes = o->ns[i].bytes,
+		.max_keys = o->max_keys,
+		.value_max = o->value_max,
+		.is_immutable = !o->ns[i].is_mutable,
+	};
+	struct tgt_ns *ns;
+	char size[16];
+	int err = kv_ns_create(n->subsys, &ko, &ns);
+
+	if (!err)
+		err = tgt_subsys_ns_add(n->subsys, ns, i + 1);
+	if (err) {
+		log_err("namespace %s of %llu bytes: %s", o->ns[i].name,
+			(unsigned long long)o->ns[i].bytes, strerror(-err));
+		return err;
+	}
+	format_size(o->ns[i].bytes, size);
+	log_info("namespace %u: %s, %s of DRAM%s", i + 1, o->ns[i].name, size,
+		 o->ns[i].is_mutable ? ", rw" : "");
+	n->nsids[i] = i + 1;
+	return 0;
+}
+
+static int node_subsys(struct peald_node *n, const struct peald_opts *o)
+{
+	struct tgt_subsys_opts so = {
+		.nqn = "nqn.2026-11.io.peal:kv",
+		.serial = "PEAL0001",
+		.model = "Peal KV",
+		.capacity_bytes = o->dram_bytes,
+	};
+	struct kv_ns_opts defaults = {.value_max = o->value_max, .is_immutable = !o->is_mutable};
+	const struct tgt_csi_ops *csi;
+	int err = tgt_subsys_create(&n->tgt, &so, &n->subsys);
+
+	if (err)
+		return err;
+	csi = kv_csi_create(n->subsys, &defaults);
+	if (!csi)
+		return -ENOMEM;
+	n->csi = csi;
+	tgt_subsys_csi_add(n->subsys, csi);
+	for (unsigned i = 0; i < o->nr_ns && !err; i++)
+		err = node_namespace(n, o, i);
+	return err;
+}
+
+static int node_transport(struct peald_node *n, const struct peald_opts *o)
+{
+	struct vfu_opts vo = {
+		.dir = o->dir,
+		.max_clients = o->max_clients,
+		.poll_ns = o->poll_ns,
+		.is_busy = o->is_busy,
+		.record_dir = o->record_dir,
+	};
+	int err = 0;
+
+	if (mkdir(o->dir, 0755) && errno != EEXIST)
+		err = -errno;
+	if (!err)
+		err = vfu_create(n->subsys, &vo, &n->tr);
+	if (!err)
+		err = n->tr->ops->start(n->tr);
+	if (err)
+		log_err("vfio-user: listening on %s/cntrl: %s", o->dir, strerror(-err));
+	return err;
+}
+
+static void node_linger(struct timeout *t)
+{
+	struct peald_node *n = container_of(t, struct peald_node, linger);
+	struct reactor *r = n->tgt.reactors[0];
+	uint64_t now = reactor_now_ns(r);
+
+	if (n->tr->ops->nr_hosts(n->tr))
+		n->alone_since_ns = now;
+	if (now - n->alone_since_ns >= n->linger_ns) {
+		log_info("no client for %llu s: stopping",
+			 (unsigned long long)(n->linger_ns / 1000000000u));
+		kill(getpid(), SIGTERM);
+		return;
+	}
+	timeout_set(r, t, now + NODE_LINGER_TICK_NS);
+}
+
+int peald_node_create(const struct peald_opts *o, struct peald_node **out)
+{
+	struct peald_node *n = calloc(1, sizeof(*n));
+	int err = 0;
+
+	if (!n)
+		return -ENOMEM;
+	sem_init(&n->stopped, 0, 0);
+	for (unsigned i = 0; i < o->nr_reactors && !err; i++) {
+		err = node_reactor(n, o, i);
+		if (err)
+			log_err("reactor %u: %s", i, strerror(-err));
+	}
+	if (!err)
+		err = node_subsys(n, o);
+	if (!err)
+		err = node_transport(n, o);
+	if (err) {
+		/* The process ends: what hangs on reactors that never ran goes with it. */
+		free(n);
+		return err;
+	}
+	timeout_init(&n->linger, node_linger);
+	if (o->linger_s) {
+		n->linger_ns = o->linger_s * 1000000000u;
+		n->alone_since_ns = reactor_now_ns(n->tgt.reactors[0]);
+		timeout_set(n->tgt.reactors[0], &n->linger,
+			    n->alone_since_ns + NODE_LINGER_TICK_NS);
+	}
+	*out = n;
+	return 0;
+}
+
+int peald_node_start(struct peald_node *n)
+{
+	char name[16];
+	int err;
+
+	for (unsigned i = 0; i < n->tgt.nr; i++) {
+		snprintf(name, sizeof(name), "peal-%u", i);
+		err = reactor_start(n->tgt.reactors[i], name);
+		if (err)
+			return err;
+		n->nr_started = i + 1;
+	}
+	return 0;
+}
+
+static void node_ns_gone(void *arg, uint16_t st);
+
+static void node_ns_next(struct peald_node *n)
+{
+	while (n->next_nsid <= TGT_NS_MAX && !tgt_subsys_ns(n->subsys, n->next_nsid))
+		n->next_nsid++;
+	if (n->next_nsid > TGT_NS_MAX) {
+		sem_post(&n->stopped);
+		return;
+	}
+	tgt_subsys_ns_del(n->subsys, n->next_nsid++, node_ns_gone, n);
+}
+
+static void node_ns_gone(void *arg, uint16_t st)
+{
+	node_ns_next(arg);
+}
+
+static void node_tr_stopped(void *arg)
+{
+	struct peald_node *n = arg;
+
+	n->next_nsid = 1;
+	node_ns_next(n);
+}
+
+static void node_stop_there(struct mbox_msg *m)
+{
+	struct peald_node *n = container_of(m, struct peald_node, stop_msg);
+
+	timeout_cancel(&n->linger);
+	n->tr->ops->stop(n->tr, node_tr_stopped, n);
+}
+
+void peald_node_stop(struct peald_node *n)
+{
+	n->stop_msg.fn = node_stop_there;
+	mbox_post(n->tgt.reactors[0], &n->stop_msg);
+	while (sem_wait(&n->stopped) && errno == EINTR)
+		;
+	for (unsigned i = 0; i < n->nr_started; i++)
+		reactor_stop(n->tgt.reactors[i]);
+	for (unsigned i = 0; i < n->nr_started; i++)
+		reactor_join(n->tgt.reactors[i]);
+}
+
+void peald_node_destroy(struct peald_node *n)
+{
+	if (!n)
+		return;
+	n->tr->ops->destroy(n->tr);
+	tgt_subsys_destroy(n->subsys);
+	kv_csi_destroy(n->csi);
+	for (unsigned i = 0; i < n->tgt.nr; i++)
+		tgt_worker_destroy(n->tgt.workers[i]);
+	for (unsigned i = 0; i < n->tgt.nr; i++)
+		reactor_destroy(n->tgt.reactors[i]);
+	sem_destroy(&n->stopped);
+	free(n);
+}
