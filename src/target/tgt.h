@@ -348,6 +348,8 @@ int tgt_ctrl_reg_write(struct tgt_ctrl *c, uint32_t off, uint32_t len, uint64_t 
 void tgt_ctrl_set_dstrd(struct tgt_ctrl *c, uint8_t dstrd, uint32_t max_queues);
 void tgt_ctrl_enabled(struct tgt_ctrl *c, bool ok); /* RDY, or CFS */
 void tgt_ctrl_disabled(struct tgt_ctrl *c);	    /* RDY 0 */
+/* It can't go on (a ring's memory is gone): CFS, its queues go, until the host resets it. */
+void tgt_ctrl_fatal(struct tgt_ctrl *c);
 /* The peer went away or wants a reset: as CC.EN = 0; done() when disabled. At once when it was. */
 void tgt_ctrl_reset(struct tgt_ctrl *c, void (*done)(void *arg), void *arg);
 /* Something went wrong that a host should hear of (log 01h, log 02h critical warning bits, AEN). */

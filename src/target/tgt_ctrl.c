@@ -333,6 +333,15 @@ void tgt_ctrl_reset(struct tgt_ctrl *c, void (*done)(void *arg), void *arg)
 	ctrl_step(c);
 }
 
+void tgt_ctrl_fatal(struct tgt_ctrl *c)
+{
+	if (!c->is_armed) /* down, or on its way: nothing to say any more */
+		return;
+	c->is_fatal = true;
+	c->is_armed = false;
+	ctrl_step(c);
+}
+
 static void ctrl_keep_alive_end(struct timeout *t)
 {
 	struct tgt_ctrl *c = container_of(t, struct tgt_ctrl, keep_alive);

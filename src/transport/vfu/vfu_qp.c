@@ -189,12 +189,21 @@ static void vfu_qp_look_tail(struct vfu_sq *sq, uint32_t tail)
 	}
 }
 
+/* Requests for this queue: what is kept back goes to queues that have none, one each. */
+static uint32_t vfu_qp_free_reqs(const struct vfu_sq *sq)
+{
+	const struct pool *reqs = &sq->w->tw->reqs;
+	uint32_t keep = reqs->nr / 16;
+
+	if (reqs->nr_free > keep)
+		return reqs->nr_free - keep;
+	return reqs->nr_free && !sq->sq.nr_inflight;
+}
+
 /* How many SQEs may be taken now: there, contiguous, with a slot and a request each. */
 static uint32_t vfu_qp_may_take(struct vfu_sq *sq, uint32_t max)
 {
-	struct pool *reqs = &sq->w->tw->reqs;
 	uint32_t nr = peal_ring_used(sq->head, sq->tail, sq->size);
-	uint32_t keep = sq->sq.nr_inflight ? reqs->nr / 16 : 0;
 
 	nr = min_t(uint32_t, nr, min_t(uint32_t, max, sq->size - sq->head));
 	if (vfu_qp_room(sq->cq) < nr) {
@@ -203,9 +212,7 @@ static uint32_t vfu_qp_may_take(struct vfu_sq *sq, uint32_t max)
 		if (nr == 0)
 			sq->w->is_blocked = true; /* waits for a CQ head */
 	}
-	if (reqs->nr_free < nr + keep)
-		nr = reqs->nr_free > keep ? reqs->nr_free - keep : 0;
-	return nr;
+	return min_t(uint32_t, nr, vfu_qp_free_reqs(sq));
 }
 
 static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)

@@ -49,7 +49,7 @@ static void vfu_queue_fatal_home(struct mbox_msg *m)
 	if (d->is_disabling)
 		return;
 	log_warn("vfu: %s: a ring's memory is gone, controller failed", d->host);
-	tgt_ctrl_enabled(d->ctrl, false);
+	tgt_ctrl_fatal(d->ctrl);
 }
 
 void vfu_queue_fatal(struct vfu_worker *w, struct vfu_dev *d, struct vfu_note *n)
