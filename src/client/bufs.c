@@ -22,7 +22,6 @@
 int bufs_init(struct bufs *b, struct conn *c, uint64_t bytes, uint64_t deadline_ns)
 {
 	uint64_t word = 64ull * BUFS_UNIT; /* 256 KiB: whole words of the bitmap */
-	pthread_condattr_t ca;
 	int err;
 
 	bytes = (bytes + word - 1) & ~(word - 1);
@@ -38,10 +37,7 @@ int bufs_init(struct bufs *b, struct conn *c, uint64_t bytes, uint64_t deadline_
 	b->conn = c;
 	b->nr_units = (uint32_t)(bytes / BUFS_UNIT);
 	pthread_mutex_init(&b->lock, NULL);
-	pthread_condattr_init(&ca);
-	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
-	pthread_cond_init(&b->cond, &ca);
-	pthread_condattr_destroy(&ca);
+	turn_cond_init(&b->cond);
 	return 0;
 }
 
@@ -122,11 +118,6 @@ static bool bufs_take(struct bufs *b, size_t bytes, struct buf *buf)
 /* Waits for somebody's bufs_put(). Locked. */
 static int bufs_wait(struct bufs *b, size_t bytes, uint64_t deadline_ns)
 {
-	struct timespec ts = {
-		.tv_sec = (time_t)(deadline_ns / MONO_NS_PER_S),
-		.tv_nsec = (long)(deadline_ns % MONO_NS_PER_S),
-	};
-
 	if (b->taken_bytes == b->quarantined_bytes || !deadline_ns)
 		return errmsg_set(
 			-EAGAIN,
@@ -134,7 +125,7 @@ static int bufs_wait(struct bufs *b, size_t bytes, uint64_t deadline_ns)
 			"%llu are in use",
 			bytes, (unsigned long long)b->quarantined_bytes,
 			(unsigned long long)(b->taken_bytes - b->quarantined_bytes));
-	if (pthread_cond_timedwait(&b->cond, &b->lock, &ts) == ETIMEDOUT)
+	if (turn_cond_wait(&b->cond, &b->lock, deadline_ns) == -ETIMEDOUT)
 		return errmsg_set(-ETIMEDOUT, "no buffer of %zu bytes came free in time", bytes);
 	return 0;
 }

@@ -42,7 +42,6 @@ struct chan {
 static int chan_create(struct conn *c, struct chan **out, uint64_t deadline_ns)
 {
 	struct chan *ch = calloc(1, sizeof(*ch));
-	pthread_condattr_t ca;
 	int err;
 
 	if (!ch)
@@ -57,10 +56,7 @@ static int chan_create(struct conn *c, struct chan **out, uint64_t deadline_ns)
 	if (err)
 		goto close_fd;
 	pthread_mutex_init(&ch->lock, NULL);
-	pthread_condattr_init(&ca);
-	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
-	pthread_cond_init(&ch->cond, &ca);
-	pthread_condattr_destroy(&ca);
+	turn_cond_init(&ch->cond);
 	*out = ch;
 	return 0;
 close_fd:
@@ -106,21 +102,17 @@ static int chan_pick(struct conn *c, struct chan **out, uint64_t deadline_ns)
 {
 	unsigned i = chan_index(c);
 	struct chan *ch = atomic_load_explicit(&c->chans[i], memory_order_acquire);
-	struct timespec ts = {
-		.tv_sec = (time_t)(deadline_ns / MONO_NS_PER_S),
-		.tv_nsec = (long)(deadline_ns % MONO_NS_PER_S),
-	};
 	int err = 0;
 
 	if (!ch) {
-		if (pthread_mutex_clocklock(&c->chans_lock, CLOCK_MONOTONIC, &ts))
+		if (turn_take(&c->chans_turn, deadline_ns))
 			return errmsg_set(-ETIMEDOUT, "no queue to the daemon in time");
 		ch = atomic_load_explicit(&c->chans[i], memory_order_acquire);
 		if (!ch)
 			err = chan_create(c, &ch, deadline_ns);
 		if (!err)
 			atomic_store_explicit(&c->chans[i], ch, memory_order_release);
-		pthread_mutex_unlock(&c->chans_lock);
+		turn_give(&c->chans_turn);
 	}
 	if (err == -EAGAIN && i > 0) { /* no more queues: share the first */
 		ch = atomic_load_explicit(&c->chans[0], memory_order_acquire);
@@ -216,12 +208,8 @@ static void chan_poll(struct chan *ch, uint64_t spin_until_ns, uint64_t deadline
 static void chan_sleep(struct chan *ch, uint64_t deadline_ns)
 {
 	uint64_t until = mono_ns() + CHAN_COND_NS;
-	struct timespec ts;
 
-	until = until < deadline_ns ? until : deadline_ns;
-	ts.tv_sec = (time_t)(until / MONO_NS_PER_S);
-	ts.tv_nsec = (long)(until % MONO_NS_PER_S);
-	pthread_cond_timedwait(&ch->cond, &ch->lock, &ts);
+	turn_cond_wait(&ch->cond, &ch->lock, until < deadline_ns ? until : deadline_ns);
 }
 
 /* Until the slot is done, or `s` is NULL and a CID may be free. Locked. */

@@ -70,9 +70,9 @@ static void conn_free(struct conn *c)
 		close(c->wake_fds[i]);
 	if (c->wire.fd >= 0)
 		wire_close(&c->wire);
-	pthread_mutex_destroy(&c->admin_lock);
+	turn_fini(&c->admin_turn);
 	pthread_mutex_destroy(&c->lock);
-	pthread_mutex_destroy(&c->chans_lock);
+	turn_fini(&c->chans_turn);
 	pthread_mutex_destroy(&c->arena_lock);
 	free(c);
 }
@@ -88,9 +88,9 @@ int conn_open(const struct conn_opts *o, struct conn **out)
 	atomic_store(&c->refs, 1);
 	c->wire.fd = -1;
 	list_init(&c->node);
-	pthread_mutex_init(&c->admin_lock, NULL);
+	turn_init(&c->admin_turn);
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_mutex_init(&c->chans_lock, NULL);
+	turn_init(&c->chans_turn);
 	pthread_mutex_init(&c->arena_lock, NULL);
 	err = conn_setup_socket(c, o);
 	if (err)

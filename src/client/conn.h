@@ -12,7 +12,7 @@
  * "Dead" is proof, not suspicion: the socket gave EOF, that is, the daemon has exited or has closed
  * it, which it does after its last access to our memory. A stopped daemon is not dead.
  *
- * Threads: any. admin commands take turns under admin_lock, socket messages under the wire's lock.
+ * Threads: any. Admin commands take turns, and so do socket messages.
  */
 #pragma once
 
@@ -92,7 +92,7 @@ struct conn {
 	char subsystem[224];
 	struct conn_ns ns;
 
-	pthread_mutex_t admin_lock;
+	struct turn admin_turn;
 	struct qp *admin;
 	struct shm admin_data; /* CONN_ADMIN_BYTES for each CID */
 	struct {
@@ -102,9 +102,9 @@ struct conn {
 
 	pthread_mutex_t lock; /* qids */
 	bool qid_used[CONN_QID_MAX + 1];
-	pthread_mutex_t chans_lock; /* making one; before admin_lock */
+	struct turn chans_turn; /* making one; before admin_turn */
 	struct chan *_Atomic chans[CONN_CHANS_MAX];
-	pthread_mutex_t arena_lock;    /* before the wire's */
+	pthread_mutex_t arena_lock;    /* before the wire's turn */
 	struct conn_segment *segments; /* conn_arena.c: ns.nr_segments of them */
 
 	struct bufs bufs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Admin commands, one at a time under admin_lock, each with a deadline. Data go through a page that
+ * Admin commands, one at a time each with a deadline. Data go through a page that
  * belongs to the command's CID. A command that timed out keeps its CID and its page until its CQE
  * comes, so a late answer lands where nobody looks; with all of them gone that way the answer is
  * -EAGAIN. Any thread.
@@ -99,18 +99,12 @@ static int conn_admin_run(struct conn *c, struct conn_admin_cmd *cmd, uint64_t d
 
 int conn_admin_exec(struct conn *c, struct conn_admin_cmd *cmd, uint64_t deadline_ns)
 {
-	struct timespec ts = {
-		.tv_sec = (time_t)(deadline_ns / MONO_NS_PER_S),
-		.tv_nsec = (long)(deadline_ns % MONO_NS_PER_S),
-	};
-	int err = pthread_mutex_clocklock(&c->admin_lock, CLOCK_MONOTONIC, &ts);
+	int err = turn_take(&c->admin_turn, deadline_ns);
 
 	must(cmd->bytes <= CONN_ADMIN_BYTES);
 	if (!err) {
 		err = conn_is_dead(c) ? -ENOTCONN : conn_admin_run(c, cmd, deadline_ns);
-		pthread_mutex_unlock(&c->admin_lock);
-	} else {
-		err = -err;
+		turn_give(&c->admin_turn);
 	}
 	if (err == -ETIMEDOUT)
 		errmsg_set(err, "no answer from the daemon to an admin command in time");

@@ -46,7 +46,8 @@ static ssize_t get_share(struct get *g, uint64_t value_bytes)
 	if (g->c)
 		g->c->value_bytes = value_bytes;
 	if (!n)
-		return errmsg_set(-EINVAL, "get %s: offset %llu, the value has %llu bytes",
+		return errmsg_set(-EINVAL,
+				  "get %s: offset %llu isn't inside the value of %llu bytes",
 				  errmsg_key(g->call.key, key), (unsigned long long)g->offset,
 				  (unsigned long long)value_bytes);
 	if (n <= g->room)
@@ -126,6 +127,7 @@ static ssize_t get_ex(struct get *g, uint64_t offset, size_t bytes, uint64_t wan
 {
 	struct chan_cmd cmd = call_cmd(&g->call, PEAL_OPC_RETRIEVE_EX,
 				       g->opts | PEAL_RETRIEVE_EX_META);
+	char key[ERRMSG_KEY_BYTES];
 	struct peal_retrieve_ex x;
 	int err = 0;
 
@@ -139,6 +141,9 @@ static ssize_t get_ex(struct get *g, uint64_t offset, size_t bytes, uint64_t wan
 	err = call_exec(&g->call, &cmd);
 	if (!err)
 		err = call_status(&g->call, cmd.status);
+	if (err == -EINVAL && offset)
+		errmsg_set(err, "get %s: offset %llu isn't inside the value",
+			   errmsg_key(g->call.key, key), (unsigned long long)offset);
 	if (err)
 		return err;
 	memcpy(&x, g->call.buf.ptr, sizeof(x));

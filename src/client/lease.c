@@ -171,7 +171,8 @@ int lease_drop(struct peal_lease *pub)
 	if (!err)
 		err = errmsg_errno(cmd.status);
 	lease_free(l);
-	return err == -ENOENT ? 0 : err; /* it had run out already */
+	/* It had run out already, or went with the daemon. */
+	return err == -ENOENT || err == -ENOTCONN ? 0 : err;
 }
 
 /* The bytes at `at`, out of as many extents as it takes. */

@@ -66,7 +66,7 @@ int wire_open(struct wire *w, const char *path, uint64_t deadline_ns)
 		poll(NULL, 0, WIRE_RETRY_MS);
 	}
 	memset(w, 0, sizeof(*w));
-	pthread_mutex_init(&w->lock, NULL);
+	turn_init(&w->turn);
 	w->fd = fd;
 	fd = -1;
 	return 0;
@@ -83,7 +83,7 @@ void wire_close(struct wire *w)
 {
 	wire_drop_fds(w);
 	close(w->fd);
-	pthread_mutex_destroy(&w->lock);
+	turn_fini(&w->turn);
 }
 
 /* The stream is of no use any more. That is no proof that the daemon has let go of our memory; its
@@ -289,22 +289,15 @@ static int wire_transact(struct wire *w, struct wire_call *m, uint64_t deadline_
 
 int wire_call(struct wire *w, struct wire_call *m, uint64_t deadline_ns)
 {
-	struct timespec ts = {
-		.tv_sec = (time_t)(deadline_ns / MONO_NS_PER_S),
-		.tv_nsec = (long)(deadline_ns % MONO_NS_PER_S),
-	};
 	int err;
 
 	must(m->body_bytes <= WIRE_BODY_MAX);
 	m->nr_reply_fds = 0;
 	m->reply_bytes = 0;
-	if (deadline_ns == WIRE_NEVER)
-		err = pthread_mutex_lock(&w->lock);
-	else
-		err = pthread_mutex_clocklock(&w->lock, CLOCK_MONOTONIC, &ts);
+	err = turn_take(&w->turn, deadline_ns);
 	if (err)
-		return -err;
+		return err;
 	err = wire_transact(w, m, deadline_ns);
-	pthread_mutex_unlock(&w->lock);
+	turn_give(&w->turn);
 	return err;
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vfio-user messages over the unix socket: one command out, its reply back, descriptors in both
- * directions, each with a deadline (nvme/vfio_user.h has the structs). A lock makes transactions
- * of several threads take turns. A reply that comes after its command timed out is dropped by its
+ * directions, each with a deadline (nvme/vfio_user.h has the structs). Transactions of several
+ * threads take turns. A reply that comes after its command timed out is dropped by its
  * message id. Commands from the server are answered with ENOTSUP: all memory that we map has a
  * descriptor, so it has nothing to ask.
  */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "client/turn.h"
 #include "nvme/vfio_user.h"
 
 #define WIRE_FDS_MAX (1 + VFU_WAKE_WORKERS_MAX) /* BAR0's reply */
 #define WIRE_BODY_MAX 8192
-#define WIRE_NEVER UINT64_MAX
+#define WIRE_NEVER TURN_NEVER
 
 struct wire {
 	int fd;
-	pthread_mutex_t lock;
+	struct turn turn; /* one transaction at a time */
 	uint16_t msg_id;
 	bool is_broken; /* half a message: nothing sensible can follow; our side is shut down */
 	uint32_t rx_have;

@@ -23,7 +23,7 @@ static void pair_open(struct pair *p)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	memset(&p->w, 0, sizeof(p->w));
 	p->w.fd = fds[0];
-	pthread_mutex_init(&p->w.lock, NULL);
+	turn_init(&p->w.turn);
 	p->peer = fds[1];
 }
 

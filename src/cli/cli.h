@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the subcommands of peal(1) share: the common options, the exit statuses, and how a failure
+ * is told. A subcommand is one file, cmd_<name>.c, with one struct cli_cmd that main.c lists; its
+ * run() gets its own argv (argv[0] = "peal NAME" for messages) and returns the exit status.
+ */
+#pragma once
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "peal/peal.h"
+
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_MISS = 1,  /* the key isn't there */
+	CLI_USAGE = 2, /* a wrong argument */
+	CLI_ERROR = 3,
+};
+
+#define CLI_URI "vfu:/run/peal/cntrl"
+
+struct cli {
+	const char *uri;
+	uint32_t nsid;
+	uint32_t timeout_ms;
+	bool is_json;
+	bool is_operator;
+	struct peal *p;
+};
+
+struct cli_cmd {
+	const char *name;
+	const char *args; /* for the help */
+	const char *help; /* one line */
+	int (*run)(struct cli *c, int argc, char **argv);
+};
+
+extern const struct cli_cmd cmd_bench, cmd_del, cmd_exist, cmd_get, cmd_log, cmd_ls, cmd_match,
+	cmd_ns, cmd_put, cmd_stat;
+
+/* --uri, --ns, --timeout, --json: as a child of each command's argp, whose input is *child_inputs =
+ * struct cli. */
+extern const struct argp cli_argp;
+
+/* The options of a command: input gets common options in `c`, its own in `opts`. */
+struct cli_parse {
+	struct cli *c;
+	void *opts;
+};
+/* Parses with `argp` (its input: opts); a mistake ends the program with CLI_USAGE. */
+void cli_parse(const struct argp *argp, struct cli *c, int argc, char **argv, void *opts);
+
+/* Opens c->p. CLI_OK, or CLI_ERROR with the message on stderr. */
+int cli_open(struct cli *c);
+/* The exit status of a result of libpeal's; a failure is printed. */
+int cli_result(ssize_t res);
+/* A mistake in the arguments: the text and "expected", then CLI_USAGE. */
+__attribute__((format(printf, 1, 2))) int cli_usage(const char *fmt, ...);
+
+/* A key from the command line; false and a message when it is none. */
+bool cli_key(const char *text, struct peal_key *k);
+bool cli_size(const char *what, const char *text, uint64_t max, uint64_t *v);
+bool cli_number(const char *what, const char *text, uint64_t max, uint64_t *v);
+
+#define CLI_KEY_BYTES 40
+/* Text when it is printable and reads back as this key, hex otherwise. */
+const char *cli_key_text(const struct peal_key *k, char buf[CLI_KEY_BYTES]);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peal get KEY: a value, or a part of it, to standard output or a file. Nothing is written before
+ * all of it is there.
+ */
+/* tidy: no-test: test/unit/cli/t_cli.c runs it */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+#define GET_TRIES 3
+
+struct get_opts {
+	const char *key, *file;
+	uint64_t offset, length;
+	bool has_length;
+};
+
+static const struct argp_option get_options[] = {
+	{"output", 'o', "FILE", 0, "Write to FILE", 0},
+	{"offset", 'O', "BYTES", 0, "Start there; a multiple of 4096", 0},
+	{"length", 'l', "BYTES", 0, "So many bytes at most", 0},
+	{0},
+};
+
+static error_t get_parse_opt(int key, char *arg, struct argp_state *state)
+{
+	struct get_opts *o = state->input;
+
+	switch (key) {
+	case 'o':
+		o->file = arg;
+		return 0;
+	case 'O':
+		if (!cli_size("--offset", arg, PEAL_VALUE_MAX, &o->offset))
+			exit(CLI_USAGE);
+		if (o->offset % 4096)
+			argp_error(state, "--offset is %s, expected a multiple of 4096", arg);
+		return 0;
+	case 'l':
+		if (!cli_size("--length", arg, PEAL_VALUE_MAX, &o->length))
+			exit(CLI_USAGE);
+		o->has_length = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 0)
+			argp_error(state, "'%s' is too much, expected one KEY", arg);
+		o->key = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->key)
+			argp_error(state, "no key given, expected KEY");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The value may be replaced by a larger one between asking its size and getting it. */
+static ssize_t get_value(struct cli *c, const struct peal_key *k, const struct get_opts *o,
+			 char **value)
+{
+	ssize_t n = -EMSGSIZE;
+
+	for (unsigned i = 0; i < GET_TRIES && n == -EMSGSIZE; i++) {
+		struct peal_call call = {0};
+		uint64_t room;
+		int err = peal_exist(c->p, k, &call);
+
+		if (err < 0)
+			return err;
+		room = call.value_bytes > o->offset ? call.value_bytes - o->offset : 1;
+		if (o->has_length && o->length < room)
+			room = o->length;
+		free(*value);
+		*value = malloc(room ? room : 1);
+		if (!*value)
+			return -ENOMEM;
+		call = (struct peal_call){.offset = o->offset,
+					  .flags = o->has_length ? PEAL_PART : 0};
+		n = peal_get(c->p, k, *value, room, &call);
+	}
+	return n;
+}
+
+static int get_write(const char *path, const char *value, size_t bytes)
+{
+	auto_fclose FILE *f = path ? fopen(path, "we") : NULL;
+	FILE *out = f ? f : stdout;
+
+	if ((path && !f) || fwrite(value, 1, bytes, out) != bytes || fflush(out)) {
+		fprintf(stderr, "peal: can't write %s: %s\n", path ? path : "standard output",
+			strerror(errno));
+		return CLI_ERROR;
+	}
+	return CLI_OK;
+}
+
+static int get_run(struct cli *c, int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = get_options,
+		.parser = get_parse_opt,
+		.args_doc = "KEY",
+		.doc = "Writes the value of KEY. A miss is exit status 1 and no output.",
+	};
+	struct get_opts o = {0};
+	auto_free char *value = NULL;
+	struct peal_key k;
+	ssize_t n;
+	int rc;
+
+	cli_parse(&argp, c, argc, argv, &o);
+	if (!cli_key(o.key, &k))
+		return CLI_USAGE;
+	rc = cli_open(c);
+	if (rc)
+		return rc;
+	n = get_value(c, &k, &o, &value);
+	return n < 0 ? cli_result(n) : get_write(o.file, value, (size_t)n);
+}
+
+const struct cli_cmd cmd_get = {"get", "KEY", "write a value", get_run};

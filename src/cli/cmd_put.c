@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peal put KEY [FILE]: a value from a file, standard input or the command line.
+ */
+/* tidy: no-test: test/unit/cli/t_cli.c runs it */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+struct put_opts {
+	const char *key, *file, *value;
+	uint32_t flags;
+};
+
+enum { PUT_IF_ABSENT = 256, PUT_IF_PRESENT };
+
+static const struct argp_option put_options[] = {
+	{"value", 'v', "TEXT", 0, "This text is the value", 0},
+	{"if-absent", PUT_IF_ABSENT, NULL, 0, "Fail when the key is there", 0},
+	{"if-present", PUT_IF_PRESENT, NULL, 0, "Miss when the key isn't there", 0},
+	{0},
+};
+
+static error_t put_parse_opt(int key, char *arg, struct argp_state *state)
+{
+	struct put_opts *o = state->input;
+
+	switch (key) {
+	case 'v':
+		o->value = arg;
+		return 0;
+	case PUT_IF_ABSENT:
+		o->flags |= PEAL_IF_ABSENT;
+		return 0;
+	case PUT_IF_PRESENT:
+		o->flags |= PEAL_IF_PRESENT;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (state->arg_num > 1 || (state->arg_num == 1 && o->value))
+			argp_error(state, "'%s' is too much, expected KEY and one source", arg);
+		else if (state->arg_num == 1)
+			o->file = arg;
+		else
+			o->key = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->key)
+			argp_error(state, "no key given, expected KEY");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The whole file, with one byte of room more than a value may have. */
+static int put_read(const char *path, char **value, size_t *bytes)
+{
+	size_t room = PEAL_VALUE_MAX + 1ul, n;
+	auto_fclose FILE *f = path && strcmp(path, "-") != 0 ? fopen(path, "re") : NULL;
+	FILE *in = f ? f : stdin;
+
+	if (path && !f && strcmp(path, "-") != 0) {
+		fprintf(stderr, "peal: can't read %s: %s\n", path, strerror(errno));
+		return CLI_ERROR;
+	}
+	*value = malloc(room);
+	if (!*value) {
+		fprintf(stderr, "peal: no memory for a value\n");
+		return CLI_ERROR;
+	}
+	n = fread(*value, 1, room, in);
+	if (ferror(in)) {
+		fprintf(stderr, "peal: can't read %s: %s\n", path ? path : "standard input",
+			strerror(errno));
+		return CLI_ERROR;
+	}
+	*bytes = n;
+	return CLI_OK;
+}
+
+static int put_run(struct cli *c, int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = put_options,
+		.parser = put_parse_opt,
+		.args_doc = "KEY [FILE]",
+		.doc = "Stores a value: the bytes of FILE, of standard input (no FILE, or -), or "
+		       "TEXT.",
+	};
+	struct put_opts o = {0};
+	struct peal_call call = {0};
+	auto_free char *read = NULL;
+	struct peal_key k;
+	size_t bytes;
+	int rc;
+
+	cli_parse(&argp, c, argc, argv, &o);
+	if (!cli_key(o.key, &k))
+		return CLI_USAGE;
+	bytes = o.value ? strlen(o.value) : 0;
+	rc = o.value ? CLI_OK : put_read(o.file, &read, &bytes);
+	if (!rc)
+		rc = cli_open(c);
+	if (rc)
+		return rc;
+	call.flags = o.flags;
+	return cli_result(peal_put(c->p, &k, o.value ? o.value : read, bytes, &call));
+}
+
+const struct cli_cmd cmd_put = {"put", "KEY [FILE]", "store a value", put_run};
