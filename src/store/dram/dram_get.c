@@ -76,7 +76,7 @@ void dram_get_exist(struct store *s, struct store_io *io)
 		store_down(io, NULL);
 		return;
 	}
-	get_touch(d, e, io->flags);
+	/* A look: a touch would cost two more cache misses than the whole answer. */
 	io->view.value_len = (uint32_t)e->len;
 	io->ver = e->ver;
 	store_done(io, 0);

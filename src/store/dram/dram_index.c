@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/container.h"
@@ -13,25 +14,23 @@
 #include "base/must.h"
 
 #define INDEX_PAGE 4096u
-#define GROUP_SHIFT 4 /* heads per cache line, log2 */
-
-_Static_assert(DRAM_KEYS_MAX / 2 * 3 < UINT32_MAX, "bucket numbers fit");
+#define ENTRIES_PER_BUCKET 9u
 
 static uint32_t index_buckets(uint32_t nr_max)
 {
-	return (uint32_t)align_up(nr_max + (uint64_t)nr_max / 2, 1u << GROUP_SHIFT);
+	return (uint32_t)div_round_up(nr_max, ENTRIES_PER_BUCKET);
 }
 
-static size_t index_heads_bytes(uint32_t nr_max)
+static size_t index_fixed_bytes(uint32_t nr_max)
 {
 	uint32_t nr = index_buckets(nr_max);
 
-	return align_up(nr * sizeof(uint32_t) + dram_bits_bytes(nr >> GROUP_SHIFT), INDEX_PAGE);
+	return align_up(nr * sizeof(struct dram_bucket) + dram_bits_bytes(nr), INDEX_PAGE);
 }
 
 uint64_t dram_index_cost(uint32_t nr_max)
 {
-	return index_heads_bytes(nr_max) +
+	return index_fixed_bytes(nr_max) +
 	       align_up(((uint64_t)nr_max + 1) * sizeof(struct dram_entry), INDEX_PAGE);
 }
 
@@ -42,17 +41,21 @@ int dram_index_init(struct dram_index *ix, uint32_t nr_max)
 	must(nr_max > 0 && nr_max <= DRAM_KEYS_MAX);
 	*ix = (struct dram_index){.nr_max = nr_max, .nr_shards = 1};
 	ix->nr_buckets = index_buckets(nr_max);
-	ix->heads_bytes = index_heads_bytes(nr_max);
+	ix->fixed_bytes = index_fixed_bytes(nr_max);
 	ix->map_bytes = dram_index_cost(nr_max);
 	at = mmap(NULL, ix->map_bytes, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return -ENOMEM;
+	/*
+	 * Look-ups are random: small pages would cost two walks of the page table each. All of it
+	 * is counted as taken, so larger steps of touching break no bound.
+	 */
+	madvise(at, ix->map_bytes, MADV_HUGEPAGE);
 	ix->map = at;
-	ix->heads = (uint32_t *)at;
-	dram_bits_init(&ix->groups, at + ix->nr_buckets * sizeof(uint32_t),
-		       ix->nr_buckets >> GROUP_SHIFT);
-	ix->slab = (struct dram_entry *)(at + ix->heads_bytes);
+	ix->buckets = (struct dram_bucket *)at;
+	dram_bits_init(&ix->filled, &ix->buckets[ix->nr_buckets], ix->nr_buckets);
+	ix->slab = (struct dram_entry *)(at + ix->fixed_bytes);
 	return 0;
 }
 
@@ -63,7 +66,7 @@ void dram_index_fini(struct dram_index *ix)
 
 uint64_t dram_index_bytes(const struct dram_index *ix)
 {
-	return ix->heads_bytes + ((uint64_t)ix->nr_high + 1) * sizeof(struct dram_entry);
+	return ix->fixed_bytes + ((uint64_t)ix->nr_high + 1) * sizeof(struct dram_entry);
 }
 
 struct dram_entry *dram_index_get(struct dram_index *ix)
@@ -92,17 +95,55 @@ void dram_index_put(struct dram_index *ix, struct dram_entry *e)
 }
 
 /*
- * The hash's place within the shard's range, scaled to the buckets. (hash >> 32) * nr_shards >> 32
- * is the shard (store_shard_of), so what is below that, the low half's product added, ascends
- * within it.
+ * The hash's place within the shard's range, scaled to the buckets: of (hash >> 32) * nr_shards the
+ * upper half is the shard (store_shard_of), so the lower half ascends with the hash within it.
  */
-static inline uint32_t index_bucket(const struct dram_index *ix, uint64_t hash)
+static inline struct dram_bucket *index_bucket(const struct dram_index *ix, uint64_t hash)
 {
-	uint64_t frac = (hash >> 32) * ix->nr_shards << 32;
+	uint32_t place = (uint32_t)((hash >> 32) * ix->nr_shards);
 
-	if (__builtin_add_overflow(frac, (hash & UINT32_MAX) * ix->nr_shards, &frac))
-		frac = UINT64_MAX;
-	return (uint32_t)((unsigned __int128)frac * ix->nr_buckets >> 64);
+	return &ix->buckets[(uint64_t)place * ix->nr_buckets >> 32];
+}
+
+static inline uint8_t index_tag(uint64_t hash)
+{
+	return (uint8_t)hash ? (uint8_t)hash : 1;
+}
+
+/*
+ * Slots whose tag may be this one, as the top bits of bytes: a byte of x is zero where the tags are
+ * equal, and (x - 1) & ~x has its top bit then (and, by the borrow, sometimes in a byte above one
+ * that is equal, which the key's comparison sorts out).
+ */
+#define BYTES_01 0x0101010101010101ull
+#define BYTES_80 0x8080808080808080ull
+
+static inline uint64_t index_equal_bytes(uint64_t tags, uint8_t tag)
+{
+	uint64_t x = tags ^ tag * BYTES_01;
+
+	return (x - BYTES_01) & ~x & BYTES_80;
+}
+
+/* One bit per slot that may match: at 8 * slot for the first eight, at 8 * (slot - 8) + 1 for the
+ * others. */
+static inline uint64_t index_candidates(const struct dram_bucket *b, uint8_t tag)
+{
+	uint64_t first;
+	uint32_t last;
+
+	memcpy(&first, b->tag, sizeof(first));
+	memcpy(&last, b->tag + sizeof(first), sizeof(last));
+	return index_equal_bytes(first, tag) >> 7 |
+	       (index_equal_bytes(last, tag) & UINT32_MAX) >> 6;
+}
+
+/* The slot of the lowest bit; any slot for 0. */
+static inline uint32_t index_slot(uint64_t candidates)
+{
+	uint32_t bit = (uint32_t)__builtin_ctzll(candidates | 1ull << 62);
+
+	return (bit >> 3) + (bit & 1) * 8;
 }
 
 static inline bool entry_is(const struct dram_entry *e, const struct store_key *key)
@@ -110,51 +151,122 @@ static inline bool entry_is(const struct dram_entry *e, const struct store_key *
 	return e->key[0] == key->w[0] && e->key[1] == key->w[1] && e->key_len == key->len;
 }
 
-struct dram_entry *dram_index_find(const struct dram_index *ix, const struct store_key *key)
+static struct dram_entry *index_find_more(const struct dram_index *ix, uint32_t no,
+					  const struct store_key *key)
 {
-	uint32_t i = ix->heads[index_bucket(ix, key->hash)];
-
-	for (; i; i = ix->slab[i].next)
-		if (entry_is(&ix->slab[i], key))
-			return &ix->slab[i];
+	for (; no; no = ix->slab[no].next)
+		if (entry_is(&ix->slab[no], key))
+			return &ix->slab[no];
 	return NULL;
 }
 
-uint32_t dram_index_chain(const struct dram_index *ix, const struct store_key *key,
-			  struct dram_entry **last)
+struct dram_entry *dram_index_find(const struct dram_index *ix, const struct store_key *key)
 {
-	uint32_t i = ix->heads[index_bucket(ix, key->hash)], nr = 0;
+	const struct dram_bucket *b = index_bucket(ix, key->hash);
+	struct dram_entry *e;
+	uint64_t m = index_candidates(b, index_tag(key->hash));
 
-	for (; i; i = ix->slab[i].next) {
-		*last = &ix->slab[i];
-		nr++;
+	for (; m; m &= m - 1) {
+		e = &ix->slab[b->no[index_slot(m)]];
+		if (likely(entry_is(e, key)))
+			return e;
+	}
+	return unlikely(b->more) ? index_find_more(ix, b->more, key) : NULL;
+}
+
+/* Entry numbers of a bucket, at most DRAM_CHAIN_MAX. */
+static uint32_t index_members(const struct dram_index *ix, const struct dram_bucket *b,
+			      uint32_t no[DRAM_CHAIN_MAX])
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < DRAM_SLOTS; i++)
+		if (b->no[i])
+			no[nr++] = b->no[i];
+	for (uint32_t i = b->more; i; i = ix->slab[i].next) {
+		must(nr < DRAM_CHAIN_MAX);
+		no[nr++] = i;
 	}
 	return nr;
 }
 
+uint32_t dram_index_count(const struct dram_index *ix, const struct store_key *key,
+			  struct dram_entry **oldest)
+{
+	uint32_t no[DRAM_CHAIN_MAX];
+	uint32_t nr = index_members(ix, index_bucket(ix, key->hash), no);
+
+	*oldest = NULL;
+	for (uint32_t i = 0; i < nr; i++)
+		if (!*oldest || ix->slab[no[i]].ver < (*oldest)->ver)
+			*oldest = &ix->slab[no[i]];
+	return nr;
+}
+
+/* The first empty slot, or DRAM_SLOTS. */
+static uint32_t index_empty_slot(const struct dram_bucket *b)
+{
+	uint32_t i = 0;
+
+	while (i < DRAM_SLOTS && b->no[i])
+		i++;
+	return i;
+}
+
 void dram_index_link(struct dram_index *ix, struct dram_entry *e, uint64_t hash)
 {
-	uint32_t b = index_bucket(ix, hash);
+	struct dram_bucket *b = index_bucket(ix, hash);
+	uint32_t i = index_empty_slot(b);
 
 	must(!e->is_linked);
-	if (!ix->heads[b])
-		dram_bits_set(&ix->groups, b >> GROUP_SHIFT);
-	e->next = ix->heads[b];
-	ix->heads[b] = dram_index_no(ix, e);
+	if (i < DRAM_SLOTS) {
+		b->tag[i] = index_tag(hash);
+		b->no[i] = dram_index_no(ix, e);
+		if (i == 0)
+			dram_bits_set(&ix->filled, (uint64_t)(b - ix->buckets));
+	} else {
+		e->next = b->more;
+		b->more = dram_index_no(ix, e);
+	}
 	e->is_linked = true;
 	ix->nr_linked++;
 }
 
+/* The chain's first entry moves to the slot that has become empty. */
+static void index_refill(struct dram_index *ix, struct dram_bucket *b, uint32_t slot)
+{
+	struct dram_entry *e = &ix->slab[b->more];
+	struct store_key key;
+
+	if (!b->more)
+		return;
+	dram_index_key(e, &key);
+	b->tag[slot] = index_tag(key.hash);
+	b->no[slot] = b->more;
+	b->more = e->next;
+	e->next = 0;
+}
+
 void dram_index_unlink(struct dram_index *ix, struct dram_entry *e)
 {
-	uint32_t no = dram_index_no(ix, e), *at;
+	uint32_t no = dram_index_no(ix, e), i = 0, *at;
+	struct dram_bucket *b;
 	struct store_key key;
 
 	must(e->is_linked);
 	dram_index_key(e, &key);
-	for (at = &ix->heads[index_bucket(ix, key.hash)]; *at != no; at = &ix->slab[*at].next)
-		must(*at);
-	*at = e->next;
+	b = index_bucket(ix, key.hash);
+	while (i < DRAM_SLOTS && b->no[i] != no)
+		i++;
+	if (i < DRAM_SLOTS) {
+		b->tag[i] = 0;
+		b->no[i] = 0;
+		index_refill(ix, b, i);
+	} else {
+		for (at = &b->more; *at != no; at = &ix->slab[*at].next)
+			must(*at);
+		*at = e->next;
+	}
 	e->next = 0;
 	e->is_linked = false;
 	ix->nr_linked--;
@@ -162,12 +274,19 @@ void dram_index_unlink(struct dram_index *ix, struct dram_entry *e)
 
 void dram_index_prefetch(const struct dram_index *ix, const struct store_key *key, int stage)
 {
-	const uint32_t *head = &ix->heads[index_bucket(ix, key->hash)];
+	const struct dram_bucket *b = index_bucket(ix, key->hash);
+	uint64_t m;
 
-	if (stage == 0)
-		__builtin_prefetch(head);
-	else if (*head)
-		__builtin_prefetch(&ix->slab[*head]);
+	if (stage == 0) {
+		__builtin_prefetch(b);
+		return;
+	}
+	/*
+	 * Without a branch on what can't be predicted: for an absent key, the entry that nobody
+	 * uses.
+	 */
+	m = index_candidates(b, index_tag(key->hash));
+	__builtin_prefetch(&ix->slab[b->no[index_slot(m)] & -(uint32_t)(m != 0)]);
 }
 
 void dram_index_key(const struct dram_entry *e, struct store_key *key)
@@ -191,69 +310,40 @@ void dram_index_cursor_init(struct dram_cursor *c, struct dram_index *ix,
 	c->at = 0;
 	c->bucket = 0;
 	if (shard == ix->shard)
-		c->bucket = index_bucket(ix, list->after.hash);
+		c->bucket = (uint64_t)(index_bucket(ix, list->after.hash) - ix->buckets);
 	else if (shard > ix->shard)
 		c->bucket = ix->nr_buckets;
 }
 
-static void group_forget(struct dram_index *ix, uint64_t group)
-{
-	const uint32_t *heads = &ix->heads[group << GROUP_SHIFT];
-
-	for (uint32_t i = 0; i < 1u << GROUP_SHIFT; i++)
-		if (heads[i])
-			return;
-	dram_bits_clear(&ix->groups, group);
-}
-
-/* The wanted keys of one bucket, sorted. Insertion: a chain is short. */
-static void cursor_load(struct dram_cursor *c, uint32_t bucket)
+/* The wanted keys of one bucket, sorted. Insertion: they are few. */
+static void cursor_load(struct dram_cursor *c, const struct dram_bucket *b)
 {
 	struct dram_index *ix = c->ix;
+	uint32_t no[DRAM_CHAIN_MAX], at, nr = index_members(ix, b, no);
 	struct store_key key;
-	uint32_t at;
 
 	c->nr = 0;
 	c->at = 0;
-	for (uint32_t i = ix->heads[bucket]; i; i = ix->slab[i].next) {
-		dram_index_key(&ix->slab[i], &key);
+	for (uint32_t i = 0; i < nr; i++) {
+		dram_index_key(&ix->slab[no[i]], &key);
 		if (!store_list_wants(c->list, &key))
 			continue;
-		must(c->nr < DRAM_CHAIN_MAX);
 		for (at = c->nr++; at && store_key_cmp(&c->keys[at - 1], &key) > 0; at--)
 			c->keys[at] = c->keys[at - 1];
 		c->keys[at] = key;
 	}
-}
-
-/* The next bucket that isn't empty, from c->bucket on; groups found empty are forgotten. */
-static bool cursor_seek(struct dram_cursor *c)
-{
-	struct dram_index *ix = c->ix;
-	uint64_t group, end;
-
-	while (c->bucket < ix->nr_buckets) {
-		group = dram_bits_next(&ix->groups, c->bucket >> GROUP_SHIFT);
-		if (group == DRAM_BITS_END)
-			break;
-		if (group > c->bucket >> GROUP_SHIFT)
-			c->bucket = group << GROUP_SHIFT;
-		end = (group + 1) << GROUP_SHIFT;
-		for (; c->bucket < end; c->bucket++)
-			if (ix->heads[c->bucket])
-				return true;
-		group_forget(ix, group);
-	}
-	c->bucket = ix->nr_buckets;
-	return false;
+	/* Slots are filled from the first on, so only an empty bucket may be forgotten. */
+	if (!nr)
+		dram_bits_clear(&ix->filled, (uint64_t)(b - ix->buckets));
 }
 
 const struct store_key *dram_index_cursor_next(struct dram_cursor *c)
 {
 	while (c->at == c->nr) {
-		if (!cursor_seek(c))
+		c->bucket = dram_bits_next(&c->ix->filled, c->bucket);
+		if (c->bucket == DRAM_BITS_END)
 			return NULL;
-		cursor_load(c, (uint32_t)c->bucket++);
+		cursor_load(c, &c->ix->buckets[c->bucket++]);
 	}
 	return &c->keys[c->at++];
 }

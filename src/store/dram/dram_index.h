@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of one shard: chained hashing in hash order.
+ * The index of one shard: buckets of one cache line in hash order.
  *
- *     hash -> fraction of the shard's own range -> bucket (monotone) -> head -> entry -> next ...
+ *     hash -> place in the shard's own range -> bucket (monotone):
  *
- * Because buckets ascend with the hash, walking them and sorting each short chain gives keys in
- * (hash, key) order, and any key is a place to go on from: List needs no second structure. A chain
- * holds at most DRAM_CHAIN_MAX entries, so that keys made to collide cost nobody else anything.
+ *     bucket: | 12 tags of 8 bits | 12 entry numbers | first of what has no slot |  64 bytes
+ *     entry:  | key, version, first extent, pins, links ... |                       64 bytes
  *
- * An entry is one cache line in a slab that is mapped at once and touched as it fills (last freed,
- * first used). With 1.5 heads of 4 bytes per key at most, an entry costs 70 bytes when the index is
- * full and 88 at a quarter. The hash isn't kept: it is made again from the key where order matters.
+ * A look-up compares the tags with the hash's low byte all at once: an absent key costs the
+ * bucket's line and nothing else, 97 times in 100, a present one its entry's line besides.
+ * dram_index_prefetch() pulls either. What finds no slot hangs in a chain.
  *
- * A look-up touches two lines, the head's and the entry's; dram_index_prefetch() pulls either.
+ * Because buckets ascend with the hash, walking them and sorting each gives keys in (hash, key)
+ * order, and any key is a place to go on from: List needs no second structure. A bucket holds at
+ * most DRAM_CHAIN_MAX entries, so that keys made to collide cost nobody else anything.
+ *
+ * Entries lie in a slab that is mapped at once and touched as it fills (last freed, first used).
+ * With 9 entries per bucket when it is full an entry costs 71 bytes then and 93 at a quarter. The
+ * hash isn't kept: it is made again from the key where order matters.
  *
  * Belongs to the shard's owner. Readers on other reactors look at seal, ext and side of pinned
  * entries, which don't change while pinned, and at nothing else.
@@ -51,8 +56,17 @@ struct dram_entry {
 };
 _Static_assert(sizeof(struct dram_entry) == 64, "an entry is a cache line");
 
+#define DRAM_SLOTS 12u
+
+struct dram_bucket {
+	uint8_t tag[DRAM_SLOTS]; /* 0: the slot is empty */
+	uint32_t no[DRAM_SLOTS]; /* 0 in an empty slot */
+	uint32_t more;		 /* a chain through next; only while all slots are taken */
+};
+_Static_assert(sizeof(struct dram_bucket) == 64, "a bucket is a cache line");
+
 struct dram_index {
-	uint32_t *heads;
+	struct dram_bucket *buckets;
 	struct dram_entry *slab; /* [0] is never used */
 	uint32_t nr_buckets;
 	uint32_t nr_max;  /* entries */
@@ -62,10 +76,10 @@ struct dram_index {
 	uint32_t free;
 	uint32_t nr_shards;	 /* of the set, */
 	uint32_t shard;		 /* and which of them this is: our range of hashes */
-	struct dram_bits groups; /* bit g: some of the 16 buckets of line g may not be empty */
+	struct dram_bits filled; /* bit b: bucket b may not be empty */
 	void *map;
 	size_t map_bytes;
-	size_t heads_bytes; /* fixed part: heads and groups */
+	size_t fixed_bytes; /* buckets and filled */
 };
 
 /* Bytes for nr_max entries, everything included. */
@@ -79,10 +93,10 @@ struct dram_entry *dram_index_get(struct dram_index *ix);
 void dram_index_put(struct dram_index *ix, struct dram_entry *e); /* not linked */
 
 struct dram_entry *dram_index_find(const struct dram_index *ix, const struct store_key *key);
-/* The chain's length as key would find it, and its last (oldest) entry. */
-uint32_t dram_index_chain(const struct dram_index *ix, const struct store_key *key,
-			  struct dram_entry **last);
-/* e's key isn't in the index, and its chain is shorter than DRAM_CHAIN_MAX. */
+/* How many entries key's bucket holds, and the one of the lowest version (NULL: none). */
+uint32_t dram_index_count(const struct dram_index *ix, const struct store_key *key,
+			  struct dram_entry **oldest);
+/* e's key isn't in the index, and its bucket holds less than DRAM_CHAIN_MAX. */
 void dram_index_link(struct dram_index *ix, struct dram_entry *e, uint64_t hash);
 void dram_index_unlink(struct dram_index *ix, struct dram_entry *e);
 void dram_index_prefetch(const struct dram_index *ix, const struct store_key *key, int stage);

@@ -158,7 +158,7 @@ void dram_put_buf(struct store *s, struct store_io *io);
 void dram_put_fill(struct store *s, struct store_io *io);
 void dram_put_inval(struct store *s, struct store_io *io);
 void dram_put_del(struct store *s, struct store_io *io);
-/* Makes e what the index has under its key. 0, -EBUSY (chain full), with nothing changed. */
+/* Makes e what the index has under its key. 0, -EBUSY (bucket full), with nothing changed. */
 int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_key *key,
 		     uint64_t ver);
 

@@ -32,18 +32,22 @@ void dram_put_buf(struct store *s, struct store_io *io)
 	dram_room_buf(d, io);
 }
 
-/* A place in the chain for one more. */
-static int put_check_chain(struct dram *d, const struct store_key *key)
+/* A place in the bucket for one more: the oldest makes it. */
+static int put_check_bucket(struct dram *d, const struct store_key *key)
 {
-	struct dram_entry *last = NULL;
+	struct dram_entry *e;
 
-	if (dram_index_chain(&d->ix, key, &last) < DRAM_CHAIN_MAX)
+	if (dram_index_count(&d->ix, key, &e) < DRAM_CHAIN_MAX)
 		return 0;
-	if (last->pins || last->is_dirty)
+	if (e->is_dirty && !e->pins)
+		dram_back_start(d, e, true);
+	if (!e->is_linked)
+		return 0;
+	if (e->pins || e->is_dirty)
 		return -EBUSY;
 	counter_add(&d->count.evictions, 1);
-	counter_add(&d->count.evicted_bytes, last->len);
-	dram_value_drop(d, last);
+	counter_add(&d->count.evicted_bytes, e->len);
+	dram_value_drop(d, e);
 	return 0;
 }
 
@@ -55,7 +59,7 @@ int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_ke
 
 	must(e->is_buf && !e->is_linked && !e->pins);
 	if (!old) {
-		err = put_check_chain(d, key);
+		err = put_check_bucket(d, key);
 		if (err)
 			return err;
 	} else {

@@ -22,8 +22,8 @@ uint32_t dram_resize_max_keys(uint64_t bytes, uint32_t wanted)
 {
 	uint64_t nr = wanted ? wanted : max_t(uint64_t, bytes / 4096, 1024);
 
-	/* 64 bytes of entry, 6 of heads. */
-	nr = min_t(uint64_t, nr, bytes / 8 / 70);
+	/* 64 bytes of entry, 7.2 of buckets. */
+	nr = min_t(uint64_t, nr, bytes / 8 / 72);
 	return (uint32_t)min_t(uint64_t, nr, DRAM_KEYS_MAX);
 }
 
