@@ -153,10 +153,9 @@ static void report_ops(const struct replay_report *r, FILE *out)
 	report_op("match", &r->st->match, out);
 	report_op("get", &r->st->get, out);
 	report_op("put", &r->st->put, out);
-	fprintf(out,
-		"  one client thread, %u under way; %.0f %% of the time is the client's own work,\n",
+	fprintf(out, "  one client thread, %u under way; %.0f %% of the time is its own work, ",
 		r->depth, report_percent(r->st->get.work_ns + r->st->put.work_ns, r->wall_ns));
-	fprintf(out, "  making values and comparing bytes; GB/s and times include it\n\n");
+	fprintf(out, "making\n  values and comparing bytes; GB/s and times include it\n\n");
 }
 
 static void report_outcome(const struct replay_report *r, FILE *out)
