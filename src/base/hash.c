@@ -77,11 +77,20 @@ uint64_t hash_stream_digest(const struct hash_stream *st)
 
 uint64_t hash_key(const uint8_t key[16], uint8_t len)
 {
-	uint8_t img[17] = {len};
+	uint64_t w[2];
+	unsigned drop;
 
 	must(len >= 1 && len <= 16);
-	memcpy(img + 1, key, len);
-	return hash_base_xxh3(img, sizeof(img), 0);
+	memcpy(w, key, 16);
+	drop = 8 * (16u - len);
+	/* Bytes behind len don't count; the two shifts keep each below the width of a word. */
+	if (len <= 8) {
+		w[1] = 0;
+		w[0] = w[0] << (drop - 64) >> (drop - 64);
+	} else {
+		w[1] = w[1] << drop >> drop;
+	}
+	return hash_base_key(w, len);
 }
 
 uint32_t hash_crc32c(const void *p, size_t n, uint32_t seed)

@@ -120,10 +120,22 @@ static void kv_exist_end(struct store_io *io, int res)
 	tgt_req_complete(kv_req_of_one(io), kv_cmd_status(res));
 }
 
+/* A look, not a use: what was asked about and not read is no warmer for it. MATCH can touch. */
 static void kv_exist(struct tgt_req *req)
 {
+	struct store_set *set = kv_ns_of(req)->set;
+	struct store_io *io;
+	int res;
+
 	kv_cmd_count_read(req, 0);
-	store_submit(kv_ns_of(req)->set, kv_home(req), kv_one_init(req, STORE_EXIST, kv_exist_end));
+	res = store_now(set, kv_home(req), &kv_cmd_of(req)->key, STORE_NO_TOUCH, NULL);
+	if (likely(res != -EAGAIN)) {
+		tgt_req_complete(req, res ? NVME_ST_KEY_NOT_FOUND : NVME_ST_OK);
+		return;
+	}
+	io = kv_one_init(req, STORE_EXIST, kv_exist_end);
+	io->flags = STORE_NO_TOUCH;
+	store_submit(set, kv_home(req), io);
 }
 
 /* Feature 20h EDNEK: whether an absent key makes Delete fail. */

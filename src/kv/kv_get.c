@@ -57,10 +57,16 @@ static uint16_t get_push_header(struct kv_get *get, const struct store_view *v, 
 	return st;
 }
 
+static void get_now_end(struct kv_get *get, int res);
+
 static void get_xfer_end(struct mem_xfer *x, int res)
 {
 	struct kv_get *get = container_of(x, struct kv_get, x);
 
+	if (get->is_now) {
+		get_now_end(get, res);
+		return;
+	}
 	if (res == -EILSEQ) {
 		store_read_next(&get->read, true, 0);
 		return;
@@ -68,12 +74,32 @@ static void get_xfer_end(struct mem_xfer *x, int res)
 	store_read_next(&get->read, false, res);
 }
 
+/* [off, off + len) of a value, from a view that covers whole chunks around it. */
+static void get_xfer(struct kv_get *get, const struct store_view *v, uint64_t off, uint64_t len)
+{
+	struct tgt_req *req = get_req(get);
+	const struct store_key *key = &kv_cmd_of(req)->key;
+	struct mem_xfer *x = &get->x;
+	uint64_t start = align_down(off, (uint64_t)MEM_CHUNK_BYTES);
+
+	store_view_iter_init(&get->vi, v, start);
+	x->dir = MEM_TO_PEER;
+	x->key_len = key->len;
+	x->check = !req->sq->has_initiator_seals;
+	x->key_hash = key->hash;
+	x->off = off;
+	x->len = len;
+	x->value_len = v->value_len;
+	x->value = &get->vi.it;
+	x->peer = req->iter;
+	x->seals = store_seals(v) + (start - v->off) / MEM_CHUNK_BYTES;
+	x->end = get_xfer_end;
+	mem_xfer_submit(req->sq->worker->engine, x);
+}
+
 static void get_piece(struct store_read *rd, const struct store_view *v, uint64_t off, uint64_t len)
 {
 	struct kv_get *get = container_of(rd, struct kv_get, read);
-	struct tgt_req *req = get_req(get);
-	struct mem_xfer *x = &get->x;
-	uint64_t start = align_down(off, (uint64_t)MEM_CHUNK_BYTES);
 
 	if (get->hdr_bytes && !get->has_hdr) {
 		if (get_push_header(get, v, len) != NVME_ST_OK) {
@@ -86,42 +112,70 @@ static void get_piece(struct store_read *rd, const struct store_view *v, uint64_
 		store_read_next(rd, false, 0);
 		return;
 	}
-	store_view_iter_init(&get->vi, v, start);
-	x->dir = MEM_TO_PEER;
-	x->key_len = rd->key.len;
-	x->check = !req->sq->has_initiator_seals;
-	x->key_hash = rd->key.hash;
-	x->off = off;
-	x->len = len;
-	x->value_len = v->value_len;
-	x->value = &get->vi.it;
-	x->peer = req->iter;
-	x->seals = store_seals(v) + (start - v->off) / MEM_CHUNK_BYTES;
-	x->end = get_xfer_end;
-	mem_xfer_submit(req->sq->worker->engine, x);
+	get_xfer(get, v, off, len);
+}
+
+/* CQE and counters. sent: value bytes that the host has; 0 when it failed. */
+static void get_finish(struct kv_get *get, int res, uint64_t sent, uint64_t value_len, uint64_t ver)
+{
+	struct tgt_req *req = get_req(get);
+
+	if (res == 0) {
+		req->dw0 = (uint32_t)(get->is_ex ? sent : value_len);
+		req->dw1 = get->is_ex ? (uint32_t)ver : 0;
+	}
+	kv_cmd_count_read(req, sent);
+	tgt_req_complete(req, kv_cmd_xfer_status(req, res));
+}
+
+static uint64_t get_sent(const struct kv_get *get, uint64_t value_len)
+{
+	return value_len > get->off ? min_t(uint64_t, value_len - get->off, get->room) : 0;
+}
+
+/* ---- the short way: the whole value is in memory, on this reactor ---- */
+
+static void get_now_end(struct kv_get *get, int res)
+{
+	struct tgt_req *req = get_req(get);
+	uint64_t value_len = get->now.value_len, ver = get->now.ver;
+
+	get->now.is_bad = res == -EILSEQ;
+	store_release(&get->now, kv_home(req), NULL); /* at once: we own the shard */
+	if (res == -EILSEQ)
+		res = -ENOENT;
+	get_finish(get, res, res ? 0 : get_sent(get, value_len), value_len, ver);
+}
+
+/* False: this command has to go the long way. */
+static bool get_now(struct tgt_req *req)
+{
+	struct kv_get *get = &kv_cmd_of(req)->get;
+	struct store_view *v = &get->now;
+	int res = store_now(kv_ns_of(req)->set, kv_home(req), &kv_cmd_of(req)->key, 0, v);
+
+	if (res == -ENOENT) {
+		get_finish(get, res, 0, 0, 0);
+		return true;
+	}
+	if (res)
+		return false;
+	must(v->off == 0 && v->len == v->value_len);
+	get->is_now = true;
+	get_xfer(get, v, 0, get_sent(get, v->value_len));
+	return true;
 }
 
 static void get_end(struct store_read *rd, int res)
 {
 	struct kv_get *get = container_of(rd, struct kv_get, read);
-	struct tgt_req *req = get_req(get);
-	uint64_t sent;
 
 	if (res == -ESTALE && rd->want_ver == 0 && get->nr_restarts < KV_RESTARTS_MAX) {
 		get->nr_restarts++;
-		get_start(req);
+		get_start(get_req(get));
 		return;
 	}
-	if (res == 0) {
-		sent = rd->value_len > get->off ? rd->value_len - get->off : 0;
-		sent = min_t(uint64_t, sent, get->room);
-		req->dw0 = get->is_ex ? (uint32_t)sent : rd->value_len;
-		req->dw1 = get->is_ex ? (uint32_t)rd->ver : 0;
-		kv_cmd_count_read(req, sent);
-	} else {
-		kv_cmd_count_read(req, 0);
-	}
-	tgt_req_complete(req, kv_cmd_xfer_status(req, res));
+	get_finish(get, res, res ? 0 : get_sent(get, rd->value_len), rd->value_len, rd->ver);
 }
 
 static void get_start(struct tgt_req *req)
@@ -136,6 +190,9 @@ static void get_start(struct tgt_req *req)
 		return;
 	}
 	get->has_hdr = false;
+	get->is_now = false;
+	if (likely(!get->is_ex) && get_now(req))
+		return;
 	rd->set = kv_ns_of(req)->set;
 	rd->home = kv_home(req);
 	rd->key = cmd->key;

@@ -232,6 +232,15 @@ struct store_io {
  * inside, when home owns the shard and the answer is in memory. */
 void store_submit(struct store_set *set, struct reactor *home, struct store_io *io);
 
+/*
+ * A look-up that can be answered at once, without an io: 0, and *view (when it isn't NULL) is a
+ * pinned view over the whole value, to be let go with store_release(); -ENOENT; or -EAGAIN: home
+ * doesn't own the shard, or the answer lies further down: store_submit() tells. This is the short
+ * way of a hit in memory; what it answers is what the verb would.
+ */
+int store_now(struct store_set *set, struct reactor *home, const struct store_key *key,
+	      unsigned flags, struct store_view *view);
+
 /* For the second pass over a burst: pulls the index lines of key into the cache. stage 0:
  * bucket, stage 1: entry. Nothing when home isn't the owner. */
 void store_prefetch(struct store_set *set, struct reactor *home, const struct store_key *key,
@@ -341,6 +350,9 @@ struct store_ops {
 	const struct store_meta *(*meta)(const struct store_view *v);
 	void (*release)(struct store *s, struct store_view *v); /* owner */
 	void (*prefetch)(struct store *s, const struct store_key *key, int stage);
+	/* store_now() of the top store; NULL: always -EAGAIN. view NULL: EXIST, else GET */
+	int (*now)(struct store *s, const struct store_key *key, unsigned flags,
+		   struct store_view *view);
 	/* any thread: counters only */
 	void (*stats)(const struct store *s, struct store_stats *st);
 	/* bounded background work; > 0 when some was done; NULL = none */

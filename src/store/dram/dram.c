@@ -247,6 +247,7 @@ static const struct store_ops dram_ops = {
 	.meta = dram_value_meta,
 	.release = dram_value_release,
 	.prefetch = dram_get_prefetch,
+	.now = dram_get_now,
 	.stats = dram_stats,
 	.step = dram_step,
 	.resize = dram_resize,

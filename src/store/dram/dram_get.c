@@ -82,6 +82,30 @@ void dram_get_exist(struct store *s, struct store_io *io)
 	store_done(io, 0);
 }
 
+int dram_get_now(struct store *s, const struct store_key *key, unsigned flags,
+		 struct store_view *view)
+{
+	struct dram *d = dram_enter(s);
+	struct dram_entry *e = dram_index_find(&d->ix, key);
+
+	if (!e) {
+		if (s->below)
+			return -EAGAIN;
+		if (view)
+			counter_add(&d->count.misses, 1);
+		return -ENOENT;
+	}
+	if (view) {
+		if (e->pins == DRAM_PINS_MAX)
+			return -EAGAIN;
+		counter_add(&d->count.hits, 1);
+		dram_value_pin(d, e);
+		dram_value_view(d, e, view);
+	}
+	get_touch(d, e, (uint8_t)flags);
+	return 0;
+}
+
 static void match_batch(struct dram *d, struct store_io *io, uint32_t first, uint32_t nr)
 {
 	const struct store_key *keys = io->match.keys + first;

@@ -152,6 +152,8 @@ void dram_get_exist(struct store *s, struct store_io *io);
 void dram_get_match(struct store *s, struct store_io *io);
 void dram_get_list(struct store *s, struct store_io *io);
 void dram_get_prefetch(struct store *s, const struct store_key *key, int stage);
+int dram_get_now(struct store *s, const struct store_key *key, unsigned flags,
+		 struct store_view *view);
 
 void dram_put(struct store *s, struct store_io *io);
 void dram_put_buf(struct store *s, struct store_io *io);
