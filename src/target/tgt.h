@@ -152,6 +152,9 @@ struct tgt_req {
 	struct mem_iter *iter; /* after ops->data() */
 	struct tgt_dptr dptr;
 	uint64_t stamp_ns[4]; /* probes; only written when tracing is on */
+	/* transport/replay's, only while a recording runs */
+	uint32_t record_seq;
+	bool record_has_data;
 	/* the command set's; not zeroed */
 	uint64_t scratch[TGT_SCRATCH_BYTES / 8] __attribute__((aligned(64)));
 };

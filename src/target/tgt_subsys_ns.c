@@ -88,6 +88,7 @@ int tgt_subsys_ns_add(struct tgt_subsys *ss, struct tgt_ns *ns, uint32_t nsid)
 {
 	uint64_t bytes = capacity_of(ns);
 
+	must(ss->csi_mask >> ns->ops->csi & 1); /* tgt_subsys_csi_add() comes first */
 	if (nsid > TGT_NS_MAX)
 		return -ENOSPC;
 	if (nsid && !nsid_is_free(ss, nsid))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A namespace that is as simple as one can be: 1 MiB of bytes, written and read at an offset, and
+ * A namespace that is as simple as one can be: 4 MiB of bytes, written and read at an offset, and
  * a command that stays until it is let go. CSI 1 unless said. For tests of target/ and of
  * transports.
  *
@@ -13,7 +13,7 @@
 
 #include "target/tgt.h"
 
-#define FAKE_NS_BYTES (1u << 20)
+#define FAKE_NS_BYTES (4u << 20) /* more than one page of PRP entries can say */
 enum { FAKE_WRITE = 0x81, FAKE_READ = 0x82, FAKE_PING = 0x84, FAKE_HANG = 0x88 };
 
 struct fake_ns {

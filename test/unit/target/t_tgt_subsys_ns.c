@@ -8,8 +8,11 @@
 
 static struct fake_node *node(unsigned nr, uint64_t capacity)
 {
-	return fake_node_create(&(
-		struct fake_node_opts){.seed = unit_seed(3), .nr = nr, .capacity_bytes = capacity});
+	struct fake_node_opts o = {.seed = unit_seed(3), .nr = nr, .capacity_bytes = capacity};
+	struct fake_node *n = fake_node_create(&o);
+
+	tgt_subsys_csi_add(n->ss, fake_ns_csi());
+	return n;
 }
 
 static void test_capacity(void **state)
