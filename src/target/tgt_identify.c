@@ -18,15 +18,6 @@
 #define PEAL_VERSION "0"
 #endif
 
-/* Space padded, no terminator (Base 2.0, figure 276). */
-static void put_ascii(char *dst, size_t len, const char *src)
-{
-	size_t n = strnlen(src, len);
-
-	memset(dst, ' ', len);
-	memcpy(dst, src, n);
-}
-
 static void put_u128(uint8_t dst[16], uint64_t val)
 {
 	le64_put(dst, val);
@@ -55,9 +46,9 @@ static uint16_t identify_ctrl(struct tgt_ctrl *c, struct tgt_req *req, void *buf
 
 	id->vid = htole16(TGT_PCI_VID);
 	id->ssvid = htole16(TGT_PCI_VID);
-	put_ascii(id->sn, sizeof(id->sn), c->ss->serial);
-	put_ascii(id->mn, sizeof(id->mn), c->ss->model);
-	put_ascii(id->fr, sizeof(id->fr), PEAL_VERSION);
+	tgt_put_ascii(id->sn, sizeof(id->sn), c->ss->serial);
+	tgt_put_ascii(id->mn, sizeof(id->mn), c->ss->model);
+	tgt_put_ascii(id->fr, sizeof(id->fr), PEAL_VERSION);
 	id->cmic = NVME_CTRL_CMIC_MULTI_CTRL;
 	id->mdts = c->mdts;
 	id->cntlid = htole16(c->id);

@@ -173,6 +173,13 @@ static inline struct tgt_ns *tgt_ctrl_ns(const struct tgt_ctrl *c, uint32_t nsid
 	return ns && c->csi_mask >> ns->ops->csi & 1 ? ns : NULL;
 }
 
+/* Space padded, no terminator (Base 2.0, 1.4.2). */
+static inline void tgt_put_ascii(char *dst, size_t len, const char *src)
+{
+	for (; len; len--)
+		*dst++ = *src ? *src++ : ' ';
+}
+
 /* tgt_admin.c */
 void tgt_admin_init(struct tgt_req *req);
 void tgt_admin_done(struct tgt_req *req);

@@ -99,8 +99,7 @@ static uint32_t fill_firmware(struct tgt_ctrl *c, struct tgt_req *req, void *buf
 	struct nvme_firmware_slot *l = buf;
 
 	l->afi = 1;
-	memset(l->frs[0], ' ', sizeof(l->frs[0]));
-	memcpy(l->frs[0], PEAL_VERSION, strnlen(PEAL_VERSION, sizeof(l->frs[0])));
+	tgt_put_ascii(l->frs[0], sizeof(l->frs[0]), PEAL_VERSION);
 	return sizeof(*l);
 }
 
