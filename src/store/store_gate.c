@@ -18,6 +18,7 @@
 
 int store_gate_init(struct store_gate *g)
 {
+	counter_set(&g->waits, 0);
 	g->bucket = malloc(STORE_GATE_BUCKETS * sizeof(*g->bucket));
 	if (!g->bucket)
 		return -ENOMEM;
