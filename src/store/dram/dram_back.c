@@ -27,7 +27,8 @@ static void back_end(struct dram_back *b, int res)
 	b->state = DRAM_BACK_FREE;
 	d->nr_backs--;
 	e->is_back = false;
-	if (res && d->flush_head)
+	/* One that was put or deleted over meanwhile is no loss. */
+	if (res && d->flush_head && (e->is_linked || res == -EILSEQ))
 		d->flush_res = -ENOSPC;
 	/*
 	 * -ESTALE: a del that failed half way has killed it below. Otherwise it is a victim that
