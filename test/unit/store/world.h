@@ -111,15 +111,21 @@ static inline void world_done(void *arg, int res)
 	wait->res = res;
 }
 
-static inline void world_fini(struct world *w)
+static inline void world_unset(struct world *w)
 {
 	struct world_wait wait = {0};
 
-	if (w->set) {
-		store_set_destroy(w->set, w->r[0], world_done, &wait);
-		world_until(w, &wait.is_over);
-		must(wait.res == 0);
-	}
+	if (!w->set)
+		return;
+	store_set_destroy(w->set, w->r[0], world_done, &wait);
+	world_until(w, &wait.is_over);
+	must(wait.res == 0);
+	w->set = NULL;
+}
+
+static inline void world_fini(struct world *w)
+{
+	world_unset(w);
 	for (unsigned i = 0; i < w->nr_reactors; i++)
 		reactor_destroy(w->r[i]);
 }
@@ -185,16 +191,18 @@ static inline uint64_t world_word(const struct store_key *k, uint64_t gen, uint6
 static inline void world_bytes(const struct store_key *k, uint64_t gen, uint64_t off, void *buf,
 			       uint64_t len)
 {
+	uint64_t i = off / 8, skip = off % 8, n, word;
 	uint8_t *p = buf;
 
-	for (uint64_t i = off / 8; len; i++) {
-		uint64_t word = world_word(k, gen, i), skip = off % 8;
-		uint64_t n = min_t(uint64_t, 8 - skip, len);
-
+	for (; len; i++, skip = 0, p += n, len -= n) {
+		word = world_word(k, gen, i);
+		if (skip == 0 && len >= 8) {
+			n = 8;
+			memcpy(p, &word, 8);
+			continue;
+		}
+		n = min_t(uint64_t, 8 - skip, len);
 		memcpy(p, (uint8_t *)&word + skip, n);
-		p += n;
-		off += n;
-		len -= n;
 	}
 }
 

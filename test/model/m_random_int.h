@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * m_random in three files: the table, the run and the report (m_random.c), actors that write
+ * (m_random_write.c), and actors that read (m_random_read.c). One thread.
+ */
+#pragma once
+
+#include "m_history.h"
+#include "m_stack.h"
+
+#define M_KEYS 1536
+#define M_ACTORS 48
+#define M_MATCH 16
+#define M_PAGE 24
+#define M_VALUE_MAX (3u << 20)
+
+enum act_state {
+	ACT_IDLE,
+	ACT_BUSY,    /* something is under way; a callback goes on */
+	ACT_HOLDING, /* has a view, and nothing is under way */
+};
+
+struct model;
+
+struct actor {
+	struct model *m;
+	enum act_state state;
+	unsigned home;
+	struct history *h;
+	uint64_t begin;
+	uint64_t id, len; /* of a put */
+	uint64_t want_ver;
+	bool is_locked;	  /* we forbid mutations of the key */
+	bool is_mutator;  /* from its BUF on */
+	unsigned hold;	  /* turns to keep the view */
+	uint64_t held_id; /* what the view held when it came; 0: bytes that don't fit their seals */
+	struct store_io io;
+	struct store_meta meta;
+	struct store_read rd;
+	uint64_t read_id; /* what the first piece was; UINT64_MAX: none yet */
+	struct store_key keys[M_PAGE];
+	uint8_t found[M_MATCH];
+};
+
+struct model {
+	struct world w;
+	const struct m_stack *st;
+	struct rng rng;
+	struct history h[M_KEYS];
+	uint8_t nr_locks[M_KEYS]; /* fills that count on the key to stay */
+	uint8_t nr_mutators[M_KEYS];
+	struct store_key sorted[M_KEYS];
+	struct actor actors[M_ACTORS];
+	uint64_t now;
+	uint64_t next_id;
+	uint64_t nr_ops, nr_hits, nr_misses, nr_puts, nr_stale, nr_bad, nr_waiting;
+};
+
+/* m_random.c */
+struct history *m_pick(struct model *m);
+struct history *m_history_of(struct model *m, const struct store_key *key);
+unsigned m_no(const struct model *m, struct history *h);
+/* Prints what is known of the key and ends the test. */
+_Noreturn void m_wrong(const struct actor *a, const char *what, int res);
+void m_submit(struct actor *a, enum store_op op, store_end_fn *end);
+void m_idle(struct actor *a);
+
+/* m_random_write.c */
+void m_put_start(struct actor *a);
+void m_del_start(struct actor *a);
+void m_inval_start(struct actor *a);
+void m_fill_start(struct actor *a);
+void m_flush_start(struct actor *a);
+
+/* m_random_read.c */
+void m_get_start(struct actor *a);
+void m_held_turn(struct actor *a); /* an actor that holds a view: looks at it again, or lets go */
+void m_read_start(struct actor *a);
+void m_exist_start(struct actor *a);
+void m_match_start(struct actor *a);
+void m_list_start(struct actor *a);
