@@ -62,7 +62,7 @@ static const struct {
 	{28, m_put_start, true},    {6, m_del_start, true},    {3, m_inval_start, true},
 	{3, m_fill_start, false},   {28, m_get_start, false},  {8, m_read_start, false},
 	{12, m_exist_start, false}, {4, m_match_start, false}, {4, m_list_start, false},
-	{1, m_flush_start, false},
+	{1, m_flush_start, false},  {10, m_now_start, false},
 };
 
 unsigned m_no(const struct model *m, struct history *h)

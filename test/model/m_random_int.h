@@ -75,6 +75,7 @@ void m_flush_start(struct actor *a);
 /* m_random_read.c */
 void m_get_start(struct actor *a);
 void m_held_turn(struct actor *a); /* an actor that holds a view: looks at it again, or lets go */
+void m_now_start(struct actor *a);
 void m_read_start(struct actor *a);
 void m_exist_start(struct actor *a);
 void m_match_start(struct actor *a);

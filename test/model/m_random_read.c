@@ -113,6 +113,34 @@ void m_get_start(struct actor *a)
 	m_submit(a, STORE_GET, get_end);
 }
 
+/* The short way: what it answers is what the verb would. */
+void m_now_start(struct actor *a)
+{
+	struct model *m = a->m;
+	bool is_get = rng_chance(&m->rng, 1, 2);
+	int res;
+
+	a->begin = ++m->now;
+	a->want_ver = 0;
+	a->io.off = 0;
+	a->io.len = 1;
+	a->io.flags = 0;
+	a->io.view.st = NULL;
+	res = store_now(m->w.set, m->w.r[a->home], &a->h->key, 0, is_get ? &a->io.view : NULL);
+	if (res == -EAGAIN) {
+		m_idle(a);
+	} else if (is_get) {
+		a->io.ver = a->io.view.ver;
+		get_end(&a->io, res);
+	} else {
+		if (res < 0)
+			check_miss(a, "now: absent", res);
+		else if (!history_hit_is_right(a->h, a->begin, 0))
+			m_wrong(a, "now: is there, but can't", res);
+		m_idle(a);
+	}
+}
+
 /* ---- in pieces ------------------------------------------------------------------------------- */
 
 static void read_piece(struct store_read *rd, const struct store_view *v, uint64_t off,
