@@ -154,8 +154,9 @@ static int spawn_start(const struct uri *u)
 	wr = -1;
 	/* End of file: exec worked and closed the other end. */
 	if (read(rd, &why, sizeof(why)) == (ssize_t)sizeof(why))
-		return errmsg_set(-why, "can't start %s: %s (is $PEALD right?)", binary,
-				  strerror(why));
+		return errmsg_set(
+			-why, "can't start %s: %s (looked at $PEALD, beside this program, in PATH)",
+			binary, strerror(why));
 	return 0;
 }
 
