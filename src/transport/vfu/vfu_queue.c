@@ -107,7 +107,8 @@ static void vfu_queue_sq_del_at(struct mbox_msg *m)
 	if (!sq->dev->has_wake)
 		w->nr_stock--;
 	else
-		vfu_dev_wake(sq->dev)->worker[w->id].sleeping = 0;
+		__atomic_store_n(&vfu_dev_wake(sq->dev)->worker[w->id].sleeping, 0,
+				 __ATOMIC_RELAXED);
 	list_for_each_entry(req, &sq->sq.reqs, node)
 		req->is_aborted = true;
 	list_add_tail(&w->dying, &sq->node);
@@ -188,6 +189,11 @@ static void vfu_queue_cq_del(struct vfu_cq *cq, struct tgt_req *req)
 	vfu_queue_send(vfu_home(cq->w->vfu), cq->w, &cq->del);
 }
 
+static void vfu_queue_bell_reset(struct vfu_dev *d, uint16_t qid, bool is_cq)
+{
+	atomic_store_explicit(vfu_dev_bell(d, qid, is_cq), 0, memory_order_release);
+}
+
 /* One step of a disable, each time that a queue has gone. */
 static void vfu_queue_settle(struct vfu_dev *d)
 {
@@ -195,7 +201,10 @@ static void vfu_queue_settle(struct vfu_dev *d)
 		return;
 	if (d->nr_queues == 0) {
 		d->is_disabling = false;
-		memset(d->bar0 + VFU_DOORBELL_OFFSET, 0, VFU_WAKE_OFFSET - VFU_DOORBELL_OFFSET);
+		for (uint16_t qid = 0; qid < VFU_QUEUES; qid++) {
+			vfu_queue_bell_reset(d, qid, false);
+			vfu_queue_bell_reset(d, qid, true);
+		}
 		tgt_ctrl_disabled(d->ctrl);
 		return;
 	}
@@ -245,11 +254,6 @@ static void vfu_queue_cq_delete(struct tgt_ctrl *c, uint16_t qid, struct tgt_req
 }
 
 /* ---- on the home: coming ---- */
-
-static void vfu_queue_bell_reset(struct vfu_dev *d, uint16_t qid, bool is_cq)
-{
-	atomic_store_explicit(vfu_dev_bell(d, qid, is_cq), 0, memory_order_release);
-}
 
 static int vfu_queue_cq_new(struct vfu_dev *d, const struct tgt_queue_params *p,
 			    struct vfu_worker *w)

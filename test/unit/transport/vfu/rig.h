@@ -99,6 +99,7 @@ struct peer {
 	uint8_t *mem;
 	int bar0_fd;
 	uint8_t *bar0;
+	bool is_shared; /* mem and bar0 are the server's own mappings */
 	int bell[32];
 	unsigned nr_bells, nr_woken;
 	struct peer_queue q[TGT_QUEUES_MAX + 1];
@@ -126,6 +127,7 @@ struct peer_msg {
 
 void peer_connect(struct rig *r, struct peer *p);		 /* no VERSION yet */
 void peer_open(struct rig *r, struct peer *p, const char *json); /* VERSION, memory, BAR0 */
+void peer_share(struct peer *p); /* from here through the server's mappings */
 void peer_close(struct peer *p);
 void peer_send(struct peer *p, const struct peer_msg *m);
 bool peer_try_recv(struct peer *p); /* a whole reply; false: nothing there; closed: rx_len = ~0 */
