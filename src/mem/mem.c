@@ -63,7 +63,7 @@ int mem_poke_cqe(const struct mem_run *dst, const void *cqe)
 	const struct mem_domain_ops *ops = mem_domains[dst->reg->domain];
 
 	mem_run_must(dst);
-	must(dst->len == 16);
+	must(dst->len && dst->len % 16 == 0);
 	if (!(dst->reg->flags & MEM_WRITABLE) || !ops || !ops->poke_cqe)
 		return -EFAULT;
 	return ops->poke_cqe(dst, cqe);

@@ -89,8 +89,9 @@ int mem_guard_init(void);
 int mem_peek(const struct mem_run *src, void *dst); /* src->len bytes; 0 or -EFAULT */
 int mem_poke(const struct mem_run *dst, const void *src);
 /*
- * A CQE: low half first, then the half with the phase with release. dst->len is 16. 0 or -EFAULT,
- * also when the peer's memory lies so that it isn't 16-aligned.
+ * CQEs, dst->len a multiple of 16, oldest first: of each the low half, then the half with the phase
+ * with release. 0 or -EFAULT, also when the peer's memory lies so that it isn't 16-aligned; then
+ * some may have been written.
  */
 int mem_poke_cqe(const struct mem_run *dst, const void *cqe);
 /* For rings: direct, guard-free pointer to memory that is NOT a peer's; must() otherwise. */

@@ -201,23 +201,27 @@ static int mem_host_poke(const struct mem_run *dst, const void *src)
 static int mem_host_publish(struct mem_guard *g, void *arg)
 {
 	const struct mem_host_op *op = arg;
+	const uint8_t *src = op->src;
 	_Atomic uint64_t *cqe = op->dst;
 	uint64_t half[2];
 
-	memcpy(half, op->src, sizeof(half));
-	mem_guard_range(g, op->peer, sizeof(half));
-	atomic_store_explicit(&cqe[0], half[0], memory_order_relaxed);
-	/*
-	 * The phase is in the second half: whoever sees it flip sees the first half and the data.
-	 */
-	atomic_store_explicit(&cqe[1], half[1], memory_order_release);
+	mem_guard_range(g, op->peer, op->len);
+	for (size_t at = 0; at < op->len; at += sizeof(half), cqe += 2) {
+		memcpy(half, src + at, sizeof(half));
+		atomic_store_explicit(&cqe[0], half[0], memory_order_relaxed);
+		/*
+		 * The phase is in the second half: whoever sees it flip sees the first half and
+		 * the data.
+		 */
+		atomic_store_explicit(&cqe[1], half[1], memory_order_release);
+	}
 	return 0;
 }
 
 static int mem_host_poke_cqe(const struct mem_run *dst, const void *cqe)
 {
 	uint8_t *p = dst->reg->base + dst->off;
-	struct mem_host_op op = {.dst = p, .src = cqe, .peer = p};
+	struct mem_host_op op = {.dst = p, .src = cqe, .len = dst->len, .peer = p};
 
 	/* The peer chose how its memory lies; an entry across two lines could not be published. */
 	if ((uintptr_t)p % 16)

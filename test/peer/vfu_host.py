@@ -152,7 +152,8 @@ def run(h):
 
 
 def main():
-    server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True)
     run(Host(server.stdout.readline().strip()))
     server.stdin.close()
     sys.exit(server.wait(timeout=60))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A vfio-user server for the tests in Python: rig.h's, with threads. Prints the socket's path, serves
- * until its standard input ends, then checks that nothing is left.
+ * A vfio-user server for the tests in Python: rig.h's, with threads. Prints the socket's path,
+ * serves until its standard input ends, then checks that nothing is left.
  */
 #include "rig.h"
 

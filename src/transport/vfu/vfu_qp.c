@@ -44,21 +44,19 @@ static int vfu_qp_post(struct vfu_cq *cq, uint32_t nr)
 {
 	struct mem_run run = {.off = cq->addr + cq->tail * sizeof(struct nvme_cqe),
 			      .len = nr * sizeof(struct nvme_cqe)};
-	uint64_t len;
 
 	if (vfu_dma_run(cq->dev->view[cq->w->id].snap, &cq->hit, MEM_WRITABLE, &run))
 		return 0;
-	len = run.len & ~(uint64_t)(sizeof(struct nvme_cqe) - 1);
-	run.len = sizeof(struct nvme_cqe);
-	for (nr = 0; nr < len / sizeof(struct nvme_cqe); nr++) {
-		if (mem_poke_cqe(&run, &cq->stage[cq->tail])) {
-			vfu_qp_cq_broken(cq);
-			return -EFAULT;
-		}
-		run.off += sizeof(struct nvme_cqe);
-		cq->tail = peal_ring_next(cq->tail, cq->size);
-		cq->nr_busy--;
+	nr = (uint32_t)(run.len / sizeof(struct nvme_cqe));
+	run.len = nr * sizeof(struct nvme_cqe);
+	if (mem_poke_cqe(&run, &cq->stage[cq->tail])) {
+		vfu_qp_cq_broken(cq);
+		return -EFAULT;
 	}
+	cq->tail += nr;
+	if (cq->tail == cq->size)
+		cq->tail = 0;
+	cq->nr_busy -= nr;
 	return (int)nr;
 }
 

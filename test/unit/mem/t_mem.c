@@ -116,6 +116,10 @@ static void t_cqe(void **state)
 	assert_int_equal(mem_poke_cqe(&run, "0123456789abcdef"), 0);
 	assert_memory_equal(ring + 32, "0123456789abcdef", 16);
 	assert_int_equal(ring[31] | ring[48], 0);
+	run = (struct mem_run){reg, 0, 32};
+	assert_int_equal(mem_poke_cqe(&run, "abcdefghijklmnopABCDEFGHIJKLMNOP"), 0);
+	assert_memory_equal(ring, "abcdefghijklmnopABCDEFGHIJKLMNOP0123456789abcdef", 48);
+	run.len = 16;
 	run.off = 8;
 	assert_int_equal(mem_poke_cqe(&run, "0123456789abcdef"), -EFAULT);
 	mem_region_put(reg);
