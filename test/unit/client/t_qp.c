@@ -20,7 +20,7 @@ struct rig {
 	struct nvme_sqe sq[SIZE];
 	struct nvme_cqe cq[SIZE] __attribute__((aligned(16)));
 	uint32_t bells[2], sleeping;
-	uint8_t lists[(SIZE - 1) * 4096];
+	uint8_t lists[(SIZE - 1) * 4096] __attribute__((aligned(8)));
 	struct qp *q;
 };
 

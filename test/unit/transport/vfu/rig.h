@@ -105,7 +105,7 @@ struct peer {
 	struct peer_queue q[TGT_QUEUES_MAX + 1];
 	/* the last reply */
 	struct vfio_user_hdr hdr;
-	uint8_t rx[70000];
+	uint8_t rx[70000] __attribute__((aligned(8)));
 	uint32_t rx_len;
 	int fds[40];
 	unsigned nr_fds;
