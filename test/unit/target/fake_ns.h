@@ -22,7 +22,7 @@ struct fake_ns {
 	uint8_t *bytes;
 	struct tgt_req *hung[64];
 	unsigned nr_hung;
-	unsigned nr_prepared, nr_prefetched, nr_executed, nr_gone;
+	_Atomic unsigned nr_prepared, nr_prefetched, nr_executed, nr_gone;
 	bool *is_destroyed; /* set when it is */
 };
 
