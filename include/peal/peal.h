@@ -52,8 +52,8 @@ struct peal_opts {
 	uint32_t timeout_ms; /* default deadline of a call; 0 = 2000 */
 	uint32_t nsid;	     /* 0 = the lowest KV namespace */
 	/*
-	 * the library's own buffers; 0 = 64 MiB; bounds values of calls with a deadline, cut
-	 * into pieces
+	 * the library's own buffers, for calls with a deadline; 0 = 64 MiB; a larger value gets a
+	 * buffer of its own for the call, at most two at a time
 	 */
 	uint32_t buffer_bytes;
 	/* ask for Namespace Management (granted to root and to the daemon's own user) */
@@ -106,7 +106,10 @@ struct peal_meta { /* what travels with a value: STORE_EX, see doc/vendor-comman
 struct peal_call {
 	uint32_t timeout_ms; /* 0 = the handle's */
 	uint32_t flags;	     /* PEAL_IF_* for put, PEAL_RAW and PEAL_PART for get */
-	/* get: first byte, multiple of 4096; any other value is -EINVAL */
+	/*
+	 * get: first byte, multiple of 4096 inside the value, else -EINVAL. All that is behind it
+	 * must fit into the buffer, or PEAL_PART be given.
+	 */
 	uint64_t offset;
 	struct peal_meta *meta; /* put: in; get: out; NULL = none */
 	/* get: 32 bytes; another tag is a miss (-ENOENT), told apart in peal_errmsg() */
