@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,8 @@ static int vfu_dev_bar0(struct vfu_dev *d)
 static void vfu_dev_free(struct vfu_dev *d)
 {
 	vfu_bell_destroy(d);
+	if (d->rec)
+		replay_record_close(d->rec);
 	if (d->bar0)
 		munmap(d->bar0, VFU_BAR0_BYTES);
 	if (d->bar0_fd >= 0)
@@ -96,6 +99,23 @@ int vfu_dev_create(struct vfu *v, int fd)
 	return 0;
 }
 
+/* A recording that can't be made is no reason to refuse the client. */
+static void vfu_dev_record(struct vfu_dev *d)
+{
+	struct replay_record_opts o = {.stride = d->has_stride ? 64 : 4};
+	char path[PATH_MAX];
+	int err;
+
+	snprintf(path, sizeof(path), "%s/vfu-%d-%u.rec", d->vfu->record_dir, (int)getpid(),
+		 d->vfu->nr_recorded++);
+	o.path = path;
+	err = replay_record_open(&o, &d->rec);
+	if (err)
+		log_warn("vfu: %s: %s: %s, not recorded", d->host, path, strerrorname_np(-err));
+	else
+		log_info("vfu: %s is recorded to %s", d->host, path);
+}
+
 int vfu_dev_negotiate(struct vfu_dev *d)
 {
 	struct tgt_ctrl_opts o = {
@@ -117,6 +137,8 @@ int vfu_dev_negotiate(struct vfu_dev *d)
 	if (err)
 		return err; /* the bells go with the client */
 	tgt_ctrl_set_priv(d->ctrl, d);
+	if (d->vfu->record_dir)
+		vfu_dev_record(d);
 	log_info("vfu: %s attached as controller %u%s", d->host, tgt_ctrl_id(d->ctrl),
 		 d->is_operator ? ", operator" : "");
 	return 0;

@@ -28,6 +28,7 @@
 #include "nvme/nvme_kv.h"
 #include "nvme/vfio_user.h"
 #include "target/tgt.h"
+#include "transport/replay/replay_record.h"
 #include "transport/tr.h"
 
 #define VFU_QUEUES (TGT_QUEUES_MAX + 1) /* with the admin queue */
@@ -175,7 +176,8 @@ struct vfu_sq {
 	struct vfu_dev *dev;
 	struct vfu_worker *w;
 	struct vfu_cq *cq;
-	_Atomic uint32_t *bell; /* SQ tail, the client's */
+	struct replay_record *rec; /* the client's, for an I/O queue that is recorded */
+	_Atomic uint32_t *bell;	   /* SQ tail, the client's */
 	uint64_t addr;
 	uint32_t size;
 	uint32_t head;	   /* next slot to fetch */
@@ -291,7 +293,8 @@ enum vfu_wait {
 struct vfu_dev {
 	struct list node;
 	struct vfu *vfu;
-	struct tgt_ctrl *ctrl; /* NULL before VERSION */
+	struct tgt_ctrl *ctrl;	   /* NULL before VERSION */
+	struct replay_record *rec; /* NULL: not recorded */
 	char host[64];
 	bool may_operate;				   /* credentials */
 	bool has_stride, has_arena, has_wake, is_operator; /* granted */
@@ -392,6 +395,7 @@ struct vfu {
 	void *stopped_arg;
 	struct reactor_round round; /* pollers off */
 	unsigned next_worker;	    /* round robin */
+	unsigned nr_recorded;	    /* names of recordings */
 };
 
 static inline struct vfu_worker *vfu_home(struct vfu *v)

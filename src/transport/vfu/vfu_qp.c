@@ -89,6 +89,8 @@ void vfu_qp_respond(struct tgt_req *req)
 	struct vfu_worker *w = sq->w;
 	struct vfu_cq *cq = sq->cq;
 
+	if (unlikely(sq->rec))
+		replay_record_cqe(sq->rec, req);
 	if (req->tr)
 		vfu_dma_unpin(w, req->tr);
 	if (unlikely(req->is_silent)) {
@@ -138,7 +140,11 @@ static int vfu_qp_resolve(struct tgt_req *req, uint64_t addr, uint64_t len, enum
 
 static uint16_t vfu_qp_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
 {
-	vfu_qp_pin(container_of(req->sq, struct vfu_sq, sq), req);
+	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
+
+	vfu_qp_pin(sq, req);
+	if (unlikely(sq->rec))
+		replay_record_data(sq->rec, req, len, dir);
 	return tgt_dptr_init(req, len, dir);
 }
 
@@ -237,6 +243,8 @@ static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
 
 		req->tr = NULL;
 		tgt_req_init(req, &sq->sq, &w->sqes[i]);
+		if (unlikely(sq->rec))
+			replay_record_sqe(sq->rec, req);
 		w->burst[w->nr_burst++] = req;
 	}
 	return nr;

@@ -305,6 +305,10 @@ static int vfu_queue_sq_new(struct vfu_dev *d, const struct tgt_queue_params *p,
 	sq->addr = p->addr;
 	sq->size = p->size;
 	list_init(&sq->node);
+	if (p->qid && d->rec) {
+		sq->rec = d->rec;
+		replay_record_queue(d->rec, p->qid, p->size);
+	}
 	cq->nr_sqs++;
 	vfu_queue_bell_reset(d, p->qid, false);
 	vfu_dev_wake(d)->queue_worker[p->qid] = (uint8_t)cq->w->id;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/rng.h"
+#include "transport/replay/replay_file.h"
 
 static int nr_mappings(void)
 {
@@ -204,6 +205,61 @@ static void test_many(void **state)
 	rig_fini(&r);
 }
 
+/* A recording has each command of the I/O queues, its data and its end; one file per client. */
+static void test_record(void **state)
+{
+	struct rig r = {0};
+	char dir[] = "/tmp/t_vfu.rec.XXXXXX", path[100];
+	struct peer p;
+	struct replay_file f;
+
+	assert_non_null(mkdtemp(dir));
+	rig_init(&r, 2, &(struct vfu_opts){.record_dir = dir});
+	for (int client = 0; client < 2; client++) {
+		peer_open(&r, &p, PEER_STOCK);
+		peer_enable(&p);
+		assert_int_equal(peer_queue(&p, 1, 16), 0);
+		assert_int_equal(peer_queue(&p, 2, 16), 0);
+		for (uint16_t i = 0; i < 30; i++) {
+			struct nvme_sqe sqe = peer_read_sqe(i, RIG_DATA, 512, i);
+
+			sqe.opc = i % 3 ? RIG_READ : RIG_WRITE;
+			for (uint32_t j = 0; j < 512; j++)
+				p.mem[RIG_DATA + j] = rig_byte(i, j);
+			peer_submit(&p, 1 + i % 2, &sqe);
+			peer_ring(&p, 1 + i % 2);
+			assert_int_equal(peer_wait(&p, 1 + i % 2).status >> 1, 0);
+		}
+		peer_close(&p);
+		rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+		snprintf(path, sizeof(path), "%s/vfu-%d-%d.rec", dir, (int)getpid(), client);
+		assert_int_equal(replay_file_open(path, &f), 0);
+		assert_false(f.is_torn);
+		assert_int_equal(f.nr_cmds, 30);
+		for (uint32_t i = 0; i < 30; i++) {
+			const struct replay_cmd *c = &f.cmds[i];
+
+			assert_int_equal(c->sqe->cid, i);
+			assert_int_equal(c->qid, 1 + i % 2);
+			assert_int_equal(c->cqe->cid, i);
+			assert_int_equal(c->len, 512);
+			assert_int_equal(c->is_from_host, i % 3 == 0);
+			for (uint32_t j = 0; i % 3 == 0 && j < 512; j++)
+				assert_int_equal(c->data[j], rig_byte(i, j));
+		}
+		replay_file_close(&f);
+		assert_int_equal(unlink(path), 0);
+	}
+	rig_fini(&r);
+	assert_int_equal(rmdir(dir), 0);
+	/* a folder that isn't there: served, not recorded */
+	rig_init(&r, 1, &(struct vfu_opts){.record_dir = dir});
+	peer_open(&r, &p, PEER_STOCK);
+	peer_enable(&p);
+	peer_close(&p);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +268,7 @@ int main(void)
 		cmocka_unit_test(test_killed_in_set_up),
 		cmocka_unit_test(test_killed_while_waiting),
 		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
