@@ -130,31 +130,41 @@ static const struct batch_range *batch_find_mem(struct peal_queue *q, const void
 	return NULL;
 }
 
-static int batch_check(struct peal_queue *q, const struct peal_req *req)
+/* What is wrong with a request, in words; not on the way of those that are right. */
+static int batch_refuse(struct peal_queue *q, const struct peal_req *req)
 {
-	bool has_data = req->op == PEAL_REQ_PUT || req->op == PEAL_REQ_GET;
-	int err = call_check_key(q->conn, "submit", &req->key);
 	char key[ERRMSG_KEY_BYTES];
 
-	if (err)
-		return err;
 	errmsg_key(&req->key, key);
 	if ((unsigned)req->op > PEAL_REQ_EXIST)
 		return errmsg_set(-EINVAL, "submit %s: op %d, expected a PEAL_REQ_*", key, req->op);
-	if (!has_data)
-		return 0;
 	if (!req->buf || (req->op == PEAL_REQ_PUT && !req->bytes))
 		return errmsg_set(-EINVAL, "submit %s: no buffer or 0 bytes", key);
 	if (req->op == PEAL_REQ_PUT && req->bytes > q->conn->ns.value_max)
 		return errmsg_set(-EFBIG, "put %s: a value of %zu bytes, the namespace takes %u",
 				  key, req->bytes, q->conn->ns.value_max);
-	if (!(req->flags & PEAL_DIRECT) && req->bytes > BATCH_COPY_MAX)
+	if (!(req->flags & PEAL_DIRECT))
 		return errmsg_set(-EFBIG,
 				  "submit %s: %zu bytes without PEAL_DIRECT, expected <= %u", key,
 				  req->bytes, BATCH_COPY_MAX);
-	if ((req->flags & PEAL_DIRECT) && req->bytes > PEAL_VALUE_MAX)
-		return errmsg_set(-EFBIG, "submit %s: %zu bytes, expected <= %u", key, req->bytes,
-				  PEAL_VALUE_MAX);
+	return errmsg_set(-EFBIG, "submit %s: %zu bytes, expected <= %u", key, req->bytes,
+			  PEAL_VALUE_MAX);
+}
+
+static int batch_check(struct peal_queue *q, const struct peal_req *req)
+{
+	uint64_t most = req->flags & PEAL_DIRECT ? PEAL_VALUE_MAX : BATCH_COPY_MAX;
+	int err = call_check_key(q->conn, "submit", &req->key);
+
+	if (err)
+		return err;
+	if (req->op == PEAL_REQ_DEL || req->op == PEAL_REQ_EXIST)
+		return 0;
+	if (req->op == PEAL_REQ_PUT && q->conn->ns.value_max < most)
+		most = q->conn->ns.value_max;
+	if ((unsigned)req->op > PEAL_REQ_EXIST || !req->buf || req->bytes > most ||
+	    (req->op == PEAL_REQ_PUT && !req->bytes))
+		return batch_refuse(q, req);
 	return 0;
 }
 

@@ -46,6 +46,9 @@ struct peal_queue {
 	_Atomic uint64_t next_deadline_ns; /* no request's is earlier */
 	uint32_t nr_waiting;
 	struct peal_req *done_first, *done_last;
+	struct {
+		uint64_t hits, misses, bytes_in, bytes_out;
+	} sum; /* not yet in the handle's */
 	VEC(struct batch_range)
 	mems;
 	uint64_t mem_gen;

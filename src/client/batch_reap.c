@@ -26,8 +26,10 @@ void batch_reap_finish(struct peal_queue *q, struct peal_req *req, int res)
 	else
 		q->done_first = req;
 	q->done_last = req;
-	if (req->op == PEAL_REQ_GET)
-		call_count(res ? &q->p->misses : &q->p->hits, res == 0 || res == -ENOENT);
+	if (req->op == PEAL_REQ_GET && !res)
+		q->sum.hits++;
+	else if (req->op == PEAL_REQ_GET && res == -ENOENT)
+		q->sum.misses++;
 	if (res == -ETIMEDOUT)
 		call_count(&q->p->timeouts, 1);
 }
@@ -60,13 +62,23 @@ static void batch_reap_complete(struct peal_queue *q, struct batch_slot *s,
 		else if (s->buf.ptr)
 			memcpy(req->buf, s->buf.ptr, cqe->dw0);
 		if (!res)
-			call_count(&q->p->bytes_out, cqe->dw0);
+			q->sum.bytes_out += cqe->dw0;
 	} else if (!res && req->op == PEAL_REQ_PUT) {
-		call_count(&q->p->bytes_in, req->bytes);
+		q->sum.bytes_in += req->bytes;
 	}
 	q->nr_waiting--;
 	batch_drop_slot(q, s);
 	batch_reap_finish(q, req, res);
+}
+
+/* The handle's counters are shared by all threads: once a burst, not once a request. */
+static void batch_reap_count(struct peal_queue *q)
+{
+	call_count(&q->p->hits, q->sum.hits);
+	call_count(&q->p->misses, q->sum.misses);
+	call_count(&q->p->bytes_out, q->sum.bytes_out);
+	call_count(&q->p->bytes_in, q->sum.bytes_in);
+	memset(&q->sum, 0, sizeof(q->sum));
 }
 
 static void batch_reap_take(struct peal_queue *q)
@@ -88,6 +100,8 @@ static void batch_reap_take(struct peal_queue *q)
 			batch_drop_slot(q, s);
 		qp_cid_put(q->q, cqes[i].cid);
 	}
+	if (n)
+		batch_reap_count(q);
 }
 
 /* Gives back what is overdue; the rest decides when to look again. */
@@ -131,6 +145,12 @@ void batch_reap_fail_all(struct peal_queue *q)
 	atomic_store_explicit(&q->next_deadline_ns, UINT64_MAX, memory_order_relaxed);
 }
 
+/* Direct requests have none: then a look doesn't ask for the time. */
+static bool batch_has_deadline(struct peal_queue *q)
+{
+	return atomic_load_explicit(&q->next_deadline_ns, memory_order_relaxed) != UINT64_MAX;
+}
+
 /* A look, without waiting. */
 static unsigned batch_reap_look(struct peal_queue *q, struct peal_req **done, unsigned max)
 {
@@ -138,7 +158,7 @@ static unsigned batch_reap_look(struct peal_queue *q, struct peal_req **done, un
 		batch_reap_take(q);
 		if (conn_is_dead(q->conn))
 			batch_reap_fail_all(q);
-		else if (q->nr_waiting)
+		else if (q->nr_waiting && batch_has_deadline(q))
 			batch_reap_expire(q, mono_ns());
 	}
 	return batch_reap_pop(q, done, max);

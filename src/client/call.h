@@ -56,7 +56,8 @@ struct call {
 
 static inline void call_count(_Atomic uint64_t *counter, uint64_t n)
 {
-	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+	if (n)
+		atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
 /* A reference, or NULL and a message. Also NULL in a child of fork(). */
