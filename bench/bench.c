@@ -33,8 +33,12 @@ void bench_must(int rc, const char *what)
 
 void bench_pin(int cpu)
 {
+	const char *map = getenv("PEAL_BENCH_CPUS");
+	int first, second;
 	cpu_set_t set;
 
+	if (map && cpu >= 0 && cpu < 2 && sscanf(map, "%d,%d", &first, &second) == 2)
+		cpu = cpu ? second : first;
 	if (cpu < 0 || cpu >= sysconf(_SC_NPROCESSORS_ONLN))
 		return;
 	CPU_ZERO(&set);
