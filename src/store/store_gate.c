@@ -24,7 +24,6 @@ int store_gate_init(struct store_gate *g)
 		return -ENOMEM;
 	for (unsigned i = 0; i < STORE_GATE_BUCKETS; i++)
 		list_init(&g->bucket[i]);
-	counter_set(&g->waits, 0);
 	return 0;
 }
 
