@@ -41,6 +41,7 @@ static const struct row rows[] = {
 	{"failed inval", DRAM_HOLD_MEM, BELOW, false, true, {"PG", "P", "G"}},
 	{"failed delete", DRAM_HOLD_MEM, BELOW, false, true, {"DG", "PG", "L"}},
 	{"failed write-back", DRAM_HOLD_MEM, TOP, false, true, {"FG", "PG"}},
+	{"failed eviction, nothing older", DRAM_HOLD_MEM, BELOW, false, true, {"PEEG", "G"}},
 	{"failed eviction", DRAM_HOLD_MEM, TOP, false, true, {"EEG", "DG"}},
 	{"half a promotion, overwrite",
 	 DRAM_HOLD_SLICE_MEM,
@@ -239,7 +240,7 @@ int main(int argc, char **argv)
 			run_once(&r, &rows[i]);
 			must(++nr < RUNS_MAX);
 		} while (advance(&r));
-		printf("  %-28s %6u orders\n", rows[i].name, nr);
+		printf("  %-30s %6u orders\n", rows[i].name, nr);
 		nr_all += nr;
 	}
 	printf("%u orders, nothing stale\n", nr_all);
