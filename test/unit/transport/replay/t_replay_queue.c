@@ -10,7 +10,7 @@ static void test_depths(void **state)
 {
 	static const uint32_t depths[] = {1, 2, 3, 63, 64, 65, 1023, 4095};
 	struct replay_host *h;
-	struct load *ld;
+	struct load *ld, *lds[8];
 	struct rfix f;
 
 	rfix_init(&f, 1);
@@ -18,7 +18,7 @@ static void test_depths(void **state)
 	for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
 		struct replay_queue_opts o = {.depth = depths[i], .slot_bytes = LOAD_BLOCK};
 
-		ld = load_create(i, 10000, 0, LOAD_BLOCKS);
+		lds[i] = ld = load_create(i, 10000, 0, LOAD_BLOCKS);
 		memcpy(ld->model, f.ns->bytes, FAKE_NS_BYTES);
 		o.load = &ld->l;
 		assert_int_equal(replay_queue_create(h, &o, NULL), 0);
@@ -28,6 +28,8 @@ static void test_depths(void **state)
 	}
 	rfix_host_end(&f, h);
 	rfix_fini(&f);
+	for (size_t i = 0; i < sizeof(lds) / sizeof(lds[0]); i++)
+		free(lds[i]);
 }
 
 static void test_limits(void **state)
