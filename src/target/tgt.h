@@ -252,10 +252,11 @@ struct tgt_csi_ops {
 };
 
 struct tgt_subsys_opts {
-	const char *nqn;	 /* <= 223 bytes */
-	const char *serial;	 /* <= 20 */
-	const char *model;	 /* <= 40 */
-	uint64_t capacity_bytes; /* of the node: namespaces together never exceed it */
+	const char *nqn;    /* <= 223 bytes */
+	const char *serial; /* <= 20 */
+	const char *model;  /* <= 40 */
+	/* of the node: namespaces together never exceed it; 0 = no limit */
+	uint64_t capacity_bytes;
 };
 int tgt_subsys_create(const struct tgt_node *node, const struct tgt_subsys_opts *o,
 		      struct tgt_subsys **ss);

@@ -3,9 +3,10 @@
  * A controller fed with commands made of bytes: admin and I/O, PRP and SGL lists included. Each
  * input is a new node with one namespace and one host, an operator:
  *
- *	control byte, 64 bytes:  bit 7      the 64 bytes go into the host's memory, at (low bits) * 64
- *				 else       an SQE: bit 0 queue, bit 1 and 2: PRP1 and PRP2 become addresses
- *					    inside that memory, bit 3: more turns before the next
+ *	control byte, 64 bytes
+ *	bit 7: the bytes go into the host's memory, at the low bits * 64
+ *	else: an SQE for queue bit 0; bits 1 and 2: PRP1 and PRP2 become addresses inside that
+ *	memory; bit 3: more turns before the next
  *
  * Whatever comes, every command ends or is taken back by the reset at the end, nothing leaks, no
  * must() fails.
