@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,11 +104,18 @@ static void spawn_fill_args(const struct uri *u, char *binary, struct spawn_args
 	a->argv[n] = NULL;
 }
 
+/* What the grandchild tells: who it is, and then, when exec failed, why. */
+struct spawn_report {
+	pid_t pid;
+	int err;
+};
+
 /* In the grandchild: becomes the daemon, or tells why not and exits. */
 __attribute__((noreturn)) static void spawn_exec(struct spawn_args *a, int log_fd, int report_fd)
 {
+	struct spawn_report r = {.pid = getpid()};
+	int null_fd = open("/dev/null", O_RDONLY);
 	sigset_t none;
-	int null_fd = open("/dev/null", O_RDONLY), err;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -115,17 +123,35 @@ __attribute__((noreturn)) static void spawn_exec(struct spawn_args *a, int log_f
 	dup2(null_fd, 0);
 	dup2(log_fd, 1);
 	dup2(log_fd, 2);
-	execvp(a->argv[0], a->argv);
-	err = errno;
-	_exit(write(report_fd, &err, sizeof(err)) == (ssize_t)sizeof(err) ? 127 : 126);
+	if (write(report_fd, &r, sizeof(r)) == (ssize_t)sizeof(r))
+		execvp(a->argv[0], a->argv);
+	r.err = errno;
+	_exit(write(report_fd, &r, sizeof(r)) == (ssize_t)sizeof(r) ? 127 : 126);
 }
 
-static int spawn_start(const struct uri *u)
+struct spawn_child {
+	pid_t pid;
+	int pidfd; /* readable when it has exited; -1: none to be had */
+};
+
+/* Sleeps a moment; true: the daemon has exited. */
+static bool spawn_has_exited(const struct spawn_child *d)
+{
+	struct pollfd pfd = {.fd = d->pidfd, .events = POLLIN};
+
+	if (poll(&pfd, 1, SPAWN_POLL_MS) > 0)
+		return true;
+	return d->pidfd < 0 && kill(d->pid, 0) < 0 && errno == ESRCH;
+}
+
+/* -errno with a message. */
+static int spawn_start(const struct uri *u, struct spawn_child *d)
 {
 	char binary[PATH_MAX], log[URI_PATH_BYTES + 16];
 	auto_close int log_fd = -1, rd = -1, wr = -1;
+	struct spawn_report r = {0};
 	struct spawn_args args;
-	int report[2], why = 0;
+	int report[2];
 	pid_t pid;
 
 	spawn_binary(binary);
@@ -152,12 +178,41 @@ static int spawn_start(const struct uri *u)
 		;
 	close(wr);
 	wr = -1;
+	if (read(rd, &r, sizeof(r)) != (ssize_t)sizeof(r))
+		return errmsg_set(-EAGAIN, "can't fork a daemon");
+	d->pid = r.pid;
 	/* End of file: exec worked and closed the other end. */
-	if (read(rd, &why, sizeof(why)) == (ssize_t)sizeof(why))
+	if (read(rd, &r, sizeof(r)) == (ssize_t)sizeof(r))
 		return errmsg_set(
-			-why, "can't start %s: %s (looked at $PEALD, beside this program, in PATH)",
-			binary, strerror(why));
+			-r.err,
+			"can't start %s: %s (looked at $PEALD, beside this program, in PATH)",
+			binary, strerror(r.err));
+	d->pidfd = (int)syscall(SYS_pidfd_open, d->pid, 0);
 	return 0;
+}
+
+/* The last line of the daemon's log, for the message of a daemon that didn't come up. */
+static void spawn_last_words(const struct uri *u, char words[200])
+{
+	char log[URI_PATH_BYTES + 16], line[400];
+	auto_fclose FILE *f = NULL;
+
+	words[0] = 0;
+	snprintf(log, sizeof(log), "%s/peald.log", u->dir);
+	f = fopen(log, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = 0;
+		if (line[0])
+			snprintf(words, 200, "%.199s", line);
+	}
+}
+
+/* One look; a daemon that goes away under the handshake was on its way out. */
+static int spawn_try(const struct uri *u, const struct conn_opts *o, struct conn **c)
+{
+	int err = access(u->path, F_OK) == 0 ? conn_open(o, c) : -ENOENT;
+
+	return err == -ENOTCONN ? -ECONNREFUSED : err;
 }
 
 /* Whether an attempt failed because nobody listens, so that starting one makes sense. */
@@ -166,29 +221,46 @@ static bool spawn_is_absent(int err)
 	return err == -ENOENT || err == -ECONNREFUSED;
 }
 
-int spawn_attach(const struct uri *u, const struct conn_opts *o, struct conn **c)
+/* Until the daemon answers, or it is clear that it won't. */
+static int spawn_wait(const struct uri *u, const struct conn_opts *o, const struct spawn_child *d,
+		      struct conn **c)
 {
-	auto_close int lock_fd = spawn_lock(u->dir, o->deadline_ns);
+	char words[200];
 	int err;
 
-	if (lock_fd < 0)
-		return lock_fd;
-	if (access(u->path, F_OK) == 0)
-		err = conn_open(o, c);
-	else
-		err = -ENOENT;
-	if (!spawn_is_absent(err))
-		return err;
-	err = spawn_start(u);
-	if (err)
-		return err;
 	do {
-		poll(NULL, 0, SPAWN_POLL_MS);
-		err = access(u->path, F_OK) == 0 ? conn_open(o, c) : -ENOENT;
+		bool has_exited = spawn_has_exited(d);
+
+		err = spawn_try(u, o, c);
+		if (spawn_is_absent(err) && has_exited) {
+			spawn_last_words(u, words);
+			return errmsg_set(-EIO, "the daemon of %s exited at once: %s", u->dir,
+					  words);
+		}
 	} while (spawn_is_absent(err) && mono_ns() < o->deadline_ns);
 	if (spawn_is_absent(err))
 		return errmsg_set(-ETIMEDOUT,
 				  "the daemon started for %s doesn't answer: see %s/peald.log",
 				  u->dir, u->dir);
+	return err;
+}
+
+int spawn_attach(const struct uri *u, const struct conn_opts *o, struct conn **c)
+{
+	auto_close int lock_fd = spawn_lock(u->dir, o->deadline_ns);
+	struct spawn_child d;
+	int err;
+
+	if (lock_fd < 0)
+		return lock_fd;
+	err = spawn_try(u, o, c);
+	if (!spawn_is_absent(err))
+		return err;
+	err = spawn_start(u, &d);
+	if (err)
+		return err;
+	err = spawn_wait(u, o, &d, c);
+	if (d.pidfd >= 0)
+		close(d.pidfd);
 	return err;
 }

@@ -21,12 +21,12 @@ static const struct uri_opt {
 	const char *name;
 	int (*parse)(const char *s, uint64_t *v);
 	size_t offset;
-	uint64_t max;
+	uint64_t min, max;
 	const char *expected;
 } uri_opts[] = {
-	{"dram", parse_size, offsetof(struct uri, dram_bytes), 1ull << 50, "a size such as 1G"},
-	{"linger", parse_u64, offsetof(struct uri, linger_s), 31536000, "seconds, up to a year"},
-	{"reactors", parse_u64, offsetof(struct uri, nr_reactors), 32, "1 to 32"},
+	{"dram", parse_size, offsetof(struct uri, dram_bytes), 1, 1ull << 50, "a size such as 1G"},
+	{"linger", parse_u64, offsetof(struct uri, linger_s), 1, 31536000, "seconds, 1 to a year"},
+	{"reactors", parse_u64, offsetof(struct uri, nr_reactors), 1, 32, "1 to 32"},
 };
 #define URI_NR_OPTS (sizeof(uri_opts) / sizeof(uri_opts[0]))
 
@@ -44,7 +44,7 @@ static int uri_parse_opt(char *opt, const char *text, struct uri *u)
 
 		if (strcmp(opt, o->name) != 0)
 			continue;
-		if (o->parse(value, &v) < 0 || v > o->max)
+		if (o->parse(value, &v) < 0 || v < o->min || v > o->max)
 			return errmsg_set(-EINVAL, "'%s': %s is '%s', expected %s", text, opt,
 					  value, o->expected);
 		memcpy((char *)u + o->offset, &v, sizeof(v));

@@ -439,6 +439,10 @@ static void test_no_daemon(void **state)
 	setenv("PEALD", "/nonexistent/peald", 1);
 	assert_int_equal(peal_open(uri, NULL, &p), -ENOENT);
 	assert_non_null(strstr(peal_errmsg(), "/nonexistent/peald"));
+	/* One that says something and exits is quoted. */
+	setenv("PEALD", "/bin/ls", 1);
+	assert_int_equal(peal_open(uri, NULL, &p), -EIO);
+	assert_non_null(strstr(peal_errmsg(), "--help"));
 	setenv("PEALD", before, 1);
 	free(before);
 }

@@ -30,9 +30,9 @@ static void test_spawn(void **state)
 	assert_string_equal(u.path, "/tmp/x/cntrl");
 	assert_int_equal(u.linger_s, 600);
 	assert_int_equal(u.dram_bytes, 0);
-	assert_int_equal(uri_parse("spawn:/tmp/x?dram=1G&linger=0&reactors=2", &u), 0);
+	assert_int_equal(uri_parse("spawn:/tmp/x?dram=1G&linger=1&reactors=2", &u), 0);
 	assert_int_equal(u.dram_bytes, 1u << 30);
-	assert_int_equal(u.linger_s, 0);
+	assert_int_equal(u.linger_s, 1);
 	assert_int_equal(u.nr_reactors, 2);
 }
 
@@ -49,6 +49,8 @@ static void test_refused(void **state)
 		{"spawn:/x?dram", "no value"},
 		{"spawn:/x?dram=lots", "dram is 'lots'"},
 		{"spawn:/x?reactors=99", "1 to 32"},
+		{"spawn:/x?reactors=0", "1 to 32"},
+		{"spawn:/x?linger=0", "seconds, 1 to a year"},
 		{"spawn:/x?colour=red", "'colour'"},
 	};
 	struct uri u = {.linger_s = 77};
