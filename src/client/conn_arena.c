@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hugemap.h"
 #include "client/errmsg.h"
 
 #define CONN_ARENA_SEGMENTS_MAX 4096u
@@ -39,7 +40,7 @@ static int conn_arena_map(struct conn *c, uint32_t index, struct conn_segment *s
 	if (seals < 0 || !(seals & F_SEAL_SHRINK))
 		return errmsg_set(-EPROTO, "arena segment %u isn't sealed against shrinking",
 				  index);
-	p = mmap(NULL, r.bytes, PROT_READ, MAP_SHARED, fd, (off_t)r.offset);
+	p = hugemap_shared(r.bytes, PROT_READ, fd, r.offset);
 	if (p == MAP_FAILED)
 		return errmsg_set(-errno, "can't map arena segment %u: %s", index, strerror(errno));
 	madvise(p, r.bytes, MADV_DONTFORK);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/hugemap.h"
 #include "client/conn.h"
 #include "client/errmsg.h"
 
@@ -26,7 +27,7 @@ int shm_map(size_t bytes, const char *name, struct shm *s)
 				  strerror(errno));
 	/* The daemon reads through a mapping; it need not fear that the file shrinks under it. */
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-	p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = hugemap_shared(room, PROT_READ | PROT_WRITE, fd, 0);
 	if (p == MAP_FAILED)
 		return errmsg_set(-errno, "can't map %zu bytes of shared memory: %s", room,
 				  strerror(errno));

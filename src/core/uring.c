@@ -26,6 +26,7 @@
 #include "base/must.h"
 
 #define URING_CLOCK_TURNS 64
+#define URING_POLL_TURNS 16u
 #define URING_BATCH 32
 
 /* Oldest first, linked by io->next. */
@@ -43,6 +44,8 @@ struct uring {
 	bool is_armed;	    /* the read of event_fd is in the kernel or in the SQ */
 	uint32_t nr_out;    /* requests of ours that have not ended, wherever they are */
 	uint32_t nr_kernel; /* of these, in the SQ or in the kernel */
+	uint32_t nr_soon;   /* of nr_out, all but polls: looked after every turn */
+	uint32_t nr_skipped;
 	uint32_t kernel_max;
 	struct uring_queue held; /* not yet in the SQ */
 	struct uring_queue done; /* res is known, end() has not run */
@@ -132,6 +135,7 @@ static void uring_submit(struct env *env, struct io_req *io)
 
 	must(io->end);
 	u->nr_out++;
+	u->nr_soon += io->op != IO_POLL;
 	if (io->op == IO_CANCEL && uring_remove(&u->held, io->target)) {
 		uring_finish(u, io->target, -ECANCELED);
 		uring_finish(u, io, 0);
@@ -210,6 +214,11 @@ static int uring_reap(struct env *env, int max)
 
 	if (u->nr_out == 0)
 		return 0;
+	/* Sockets and eventfds that may become ready: a busy reactor looks every few turns. */
+	if (u->nr_soon == 0 && !u->done.first && !u->held.first &&
+	    io_uring_sq_ready(&u->ring) == 0 && ++u->nr_skipped < URING_POLL_TURNS)
+		return 0;
+	u->nr_skipped = 0;
 	uring_enable(u);
 	uring_fill(u);
 	if (io_uring_sq_ready(&u->ring) > 0)
@@ -217,6 +226,7 @@ static int uring_reap(struct env *env, int max)
 	uring_collect(u);
 	while (nr < max && (io = uring_take(&u->done)) != NULL) {
 		u->nr_out--;
+		u->nr_soon -= io->op != IO_POLL;
 		io->end(io, io->res);
 		nr++;
 	}

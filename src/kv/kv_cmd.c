@@ -208,6 +208,15 @@ void kv_cmd_prefetch(struct tgt_req *req)
 		store_prefetch(kv_ns_of(req)->set, kv_home(req), &cmd->key, 1);
 }
 
+/* Only who reads the value wants its bytes. */
+void kv_cmd_warm(struct tgt_req *req)
+{
+	struct kv_cmd *cmd = kv_cmd_of(req);
+
+	if (req->sqe.opc == NVME_KV_RETRIEVE && cmd->key_status == NVME_ST_OK)
+		store_prefetch(kv_ns_of(req)->set, kv_home(req), &cmd->key, 2);
+}
+
 void kv_cmd_execute(struct tgt_req *req)
 {
 	const struct kv_entry *e = &kv_table[req->sqe.opc];

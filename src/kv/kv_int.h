@@ -146,6 +146,7 @@ uint16_t kv_cmd_xfer_status(const struct tgt_req *req, int res);
 
 void kv_cmd_prepare(struct tgt_req *req);
 void kv_cmd_prefetch(struct tgt_req *req);
+void kv_cmd_warm(struct tgt_req *req);
 void kv_cmd_execute(struct tgt_req *req);
 
 void kv_get_retrieve(struct tgt_req *req);

@@ -221,6 +221,7 @@ static const struct tgt_ns_ops kv_ns_ops = {
 	.csi = 1,
 	.prepare = kv_cmd_prepare,
 	.prefetch = kv_cmd_prefetch,
+	.warm = kv_cmd_warm,
 	.execute = kv_cmd_execute,
 	.identify = kv_identify,
 	.sizes = ns_sizes,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/container.h"
+#include "base/hugemap.h"
 #include "mem/mem_domain.h"
 #include "mem/mem_guard.h"
 #include "mem/mem_int.h"
@@ -67,7 +68,7 @@ static int mem_host_mmap(struct mem_host *h, int fd, uint64_t off)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), skip = off % page;
 	int prot = (h->reg.flags & MEM_READABLE ? PROT_READ : 0) |
 		   (h->reg.flags & MEM_WRITABLE ? PROT_WRITE : 0);
-	void *p = mmap(NULL, h->reg.len + skip, prot, MAP_SHARED, fd, (off_t)(off - skip));
+	void *p = hugemap_shared(h->reg.len + skip, prot, fd, off - skip);
 
 	if (p == MAP_FAILED)
 		return -errno;
@@ -149,11 +150,6 @@ int mem_host_memfd(const char *name, uint64_t len, struct mem_region **reg)
 			free(h);
 			return err;
 		}
-		/*
-		 * Where the machine's setting for shared memory is "advise" this makes it huge,
-		 * too.
-		 */
-		(void)madvise(h->map, h->map_bytes, MADV_HUGEPAGE);
 	}
 	*reg = &h->reg;
 	return 0;

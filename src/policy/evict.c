@@ -69,6 +69,14 @@ static void lru_touch(struct evict *e, uint32_t i)
 	lru_insert(e, i);
 }
 
+static void lru_prefetch(const struct evict *e, uint32_t i)
+{
+	const struct evict_link *l = evict_link_at(e, i);
+
+	__builtin_prefetch(evict_link_at(e, l->newer), 1);
+	__builtin_prefetch(evict_link_at(e, l->older), 1);
+}
+
 static uint32_t lru_victim(struct evict *e)
 {
 	return e->oldest;
@@ -82,6 +90,7 @@ static const struct evict_ops evict_table[] = {
 		.touch = lru_touch,
 		.remove = lru_remove,
 		.victim = lru_victim,
+		.prefetch = lru_prefetch,
 	},
 };
 

@@ -30,7 +30,8 @@ struct evict_ops {
 	void (*insert_cold)(struct evict *e, uint32_t i); /* as the next victim */
 	void (*touch)(struct evict *e, uint32_t i);
 	void (*remove)(struct evict *e, uint32_t i);
-	uint32_t (*victim)(struct evict *e); /* 0: none */
+	uint32_t (*victim)(struct evict *e);		     /* 0: none */
+	void (*prefetch)(const struct evict *e, uint32_t i); /* what touch(i) will write */
 };
 
 struct evict {
@@ -61,6 +62,11 @@ static inline void evict_insert_cold(struct evict *e, uint32_t i)
 static inline void evict_touch(struct evict *e, uint32_t i)
 {
 	e->ops->touch(e, i);
+}
+
+static inline void evict_prefetch(const struct evict *e, uint32_t i)
+{
+	e->ops->prefetch(e, i);
 }
 
 static inline void evict_remove(struct evict *e, uint32_t i)

@@ -241,8 +241,11 @@ void store_submit(struct store_set *set, struct reactor *home, struct store_io *
 int store_now(struct store_set *set, struct reactor *home, const struct store_key *key,
 	      unsigned flags, struct store_view *view);
 
-/* For the second pass over a burst: pulls the index lines of key into the cache. stage 0:
- * bucket, stage 1: entry. Nothing when home isn't the owner. */
+/*
+ * For the passes over a burst: pulls what a get of key will touch into the cache. Stage 0: bucket,
+ * stage 1: entry, stage 2 (while the command before it is executed): the first 4 KiB of the value
+ * and its neighbours in the eviction order. Nothing when home isn't the owner.
+ */
 void store_prefetch(struct store_set *set, struct reactor *home, const struct store_key *key,
 		    int stage);
 

@@ -163,6 +163,13 @@ struct tgt_req {
  * a bad command gets an execute that completes with the right status. */
 void tgt_req_init(struct tgt_req *req, struct tgt_sq *sq, const struct nvme_sqe *sqe);
 void tgt_req_prefetch(struct tgt_req *req);
+/*
+ * The rest of a burst, after init of all: prefetch of all, then each is executed while the next
+ * one's value is on its way into the cache. flush(arg) (may be NULL) runs after every
+ * TGT_FLUSH_EVERY of them, so that the host goes on with the first answers while the last are made.
+ */
+#define TGT_FLUSH_EVERY 8
+void tgt_req_burst(struct tgt_req *const *reqs, unsigned nr, void (*flush)(void *arg), void *arg);
 void tgt_req_execute(struct tgt_req *req);
 void tgt_req_complete(struct tgt_req *req, uint16_t status);
 /* The host's mistake: completes with DNR set, so that it isn't tried again. */
@@ -208,6 +215,8 @@ struct tgt_ns_ops {
 	/* No command is in it any more, nobody can find it: free it. done on `home`. */
 	void (*destroy)(struct tgt_ns *ns, struct reactor *home,
 			void (*done)(void *arg, uint16_t st), void *arg);
+	/* May be NULL: third prefetch, while the command before it is executed. */
+	void (*warm)(struct tgt_req *req);
 };
 
 /*

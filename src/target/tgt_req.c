@@ -99,6 +99,25 @@ void tgt_req_execute(struct tgt_req *req)
 	req->execute(req);
 }
 
+static void req_warm(struct tgt_req *req)
+{
+	if (req->is_prepared && req->ns->ops->warm)
+		req->ns->ops->warm(req);
+}
+
+void tgt_req_burst(struct tgt_req *const *reqs, unsigned nr, void (*flush)(void *arg), void *arg)
+{
+	for (unsigned i = 0; i < nr; i++)
+		tgt_req_prefetch(reqs[i]);
+	for (unsigned i = 0; i < nr; i++) {
+		if (i + 1 < nr)
+			req_warm(reqs[i + 1]);
+		tgt_req_execute(reqs[i]);
+		if (flush && i % TGT_FLUSH_EVERY == TGT_FLUSH_EVERY - 1)
+			flush(arg);
+	}
+}
+
 void tgt_req_complete(struct tgt_req *req, uint16_t status)
 {
 	struct tgt_sq *sq = req->sq;

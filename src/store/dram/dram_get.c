@@ -158,6 +158,16 @@ void dram_get_list(struct store *s, struct store_io *io)
 void dram_get_prefetch(struct store *s, const struct store_key *key, int stage)
 {
 	struct dram *d = dram_enter(s);
+	struct dram_entry *e;
 
-	dram_index_prefetch(&d->ix, key, stage);
+	if (stage < 2) {
+		dram_index_prefetch(&d->ix, key, stage);
+		return;
+	}
+	e = dram_index_find(&d->ix, key);
+	if (!e)
+		return;
+	if (!e->is_parked)
+		evict_prefetch(&d->evict, dram_index_no(&d->ix, e));
+	dram_value_prefetch(d, e);
 }

@@ -197,6 +197,8 @@ uint32_t dram_index_count(const struct dram_index *ix, const struct store_key *k
 	uint32_t nr = index_members(ix, index_bucket(ix, key->hash), no);
 
 	*oldest = NULL;
+	if (nr < DRAM_CHAIN_MAX)
+		return nr; /* the usual case touches none of the entries */
 	for (uint32_t i = 0; i < nr; i++)
 		if (!*oldest || ix->slab[no[i]].ver < (*oldest)->ver)
 			*oldest = &ix->slab[no[i]];

@@ -139,6 +139,8 @@ void dram_value_unpin(struct dram *d, struct dram_entry *e);
 void dram_value_set_dirty(struct dram *d, struct dram_entry *e, bool is_dirty);
 void dram_value_view(struct dram *d, struct dram_entry *e,
 		     struct store_view *v); /* whole value; no pin */
+/* The first 4 KiB are on their way into the cache. */
+void dram_value_prefetch(const struct dram *d, const struct dram_entry *e);
 unsigned dram_value_runs(const struct store_view *v, uint64_t off, struct mem_run *runs,
 			 unsigned nr);
 uint64_t *dram_value_seals(const struct store_view *v);

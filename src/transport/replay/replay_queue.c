@@ -88,10 +88,7 @@ static unsigned queue_serve(struct replay_queue *q)
 			replay_record_sqe(q->rec, reqs[nr]);
 		nr++;
 	}
-	for (unsigned i = 0; i < nr; i++)
-		tgt_req_prefetch(reqs[i]);
-	for (unsigned i = 0; i < nr; i++)
-		tgt_req_execute(reqs[i]);
+	tgt_req_burst(reqs, nr, NULL, NULL);
 	return nr;
 }
 

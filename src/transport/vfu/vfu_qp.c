@@ -307,15 +307,23 @@ static int vfu_qp_flush_all(struct vfu_worker *w)
 	return nr;
 }
 
+/* In the middle of a burst: queues that are polled. One that wants an interrupt gets one a burst. */
+static void vfu_qp_flush_early(void *arg)
+{
+	struct vfu_worker *w = arg;
+	struct vfu_cq *cq, *tmp;
+
+	list_for_each_entry_safe(cq, tmp, &w->dirty, dirty)
+		if (!cq->has_irq && vfu_qp_flush(cq))
+			list_del(&cq->dirty);
+}
+
 int vfu_qp_poll(struct vfu_worker *w)
 {
 	uint32_t nr = vfu_qp_fetch_all(w);
 	int more;
 
-	for (uint32_t i = 0; i < nr; i++)
-		tgt_req_prefetch(w->burst[i]);
-	for (uint32_t i = 0; i < nr; i++)
-		tgt_req_execute(w->burst[i]);
+	tgt_req_burst(w->burst, nr, vfu_qp_flush_early, w);
 	more = list_is_empty(&w->dirty) ? 0 : vfu_qp_flush_all(w);
 	if (!list_is_empty(&w->dying))
 		more += vfu_queue_drained(w);

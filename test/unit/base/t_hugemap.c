@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hugemap: any size and offset maps the file's bytes, aligned with the offset where it is large, and
+ * leaves no address behind.
+ */
+#include "unit.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/hugemap.h"
+
+static unsigned nr_maps(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned n = 0;
+	int c;
+
+	while ((c = fgetc(f)) != EOF)
+		n += c == '\n';
+	fclose(f);
+	return n;
+}
+
+static void t_maps(void **state)
+{
+	static const size_t sizes[] = {
+		1, 4096, 5000, 2u << 20, (2u << 20) + 1, (5u << 20) + 4096, 9u << 20};
+	static const uint64_t offs[] = {0, 4096, 2u << 20, (3u << 20) + 8192};
+	int fd = memfd_create("t_hugemap", MFD_CLOEXEC);
+	unsigned before = nr_maps();
+
+	assert_int_equal(ftruncate(fd, 32 << 20), 0);
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (unsigned k = 0; k < sizeof(offs) / sizeof(offs[0]); k++) {
+			uint8_t *p = hugemap_shared(sizes[i], PROT_READ | PROT_WRITE, fd, offs[k]);
+			uint8_t mark[2] = {(uint8_t)i, (uint8_t)k}, got[2];
+
+			assert_true(p != MAP_FAILED);
+			if (sizes[i] >= HUGEMAP_BYTES)
+				assert_int_equal(((uintptr_t)p - offs[k]) % HUGEMAP_BYTES, 0);
+			p[0] = mark[0];
+			p[sizes[i] - 1] = mark[1];
+			assert_int_equal(pread(fd, got, 1, (off_t)offs[k] + (off_t)sizes[i] - 1),
+					 1);
+			assert_int_equal(got[0], mark[1]);
+			assert_int_equal(munmap(p, sizes[i]), 0);
+		}
+	}
+	assert_int_equal(nr_maps(), before);
+	assert_true(hugemap_shared(4u << 20, PROT_READ, -1, 0) == MAP_FAILED);
+	assert_int_equal(nr_maps(), before);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(t_maps)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
