@@ -179,10 +179,12 @@ static bool figure_lease(struct ctx *c)
 	const size_t bytes = 1u << 20;
 	const uint64_t nr = 4096, keys = 2048;
 	double rate[BENCH_ROUNDS], ratio[BENCH_ROUNDS], limit;
-	uint8_t *dst = mmap(NULL, 64 * bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	uint8_t *dst = mmap(NULL, 64 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
 
 	must(dst != MAP_FAILED);
+	madvise(dst, 64 * bytes, MADV_HUGEPAGE); /* as the limit's */
+	memset(dst, 1, 64 * bytes);
 	bench_fill(c->p, 0, keys, bytes);
 	for (unsigned i = 0; i < BENCH_ROUNDS; i++) {
 		limit = (double)nr * (double)bytes /

@@ -18,7 +18,7 @@ static double rate(unsigned nr_workers)
 {
 	struct bench_node_opts o = {
 		.nr_workers = nr_workers,
-		.depth = 32,
+		.depth = 256, /* half of them wait for the other reactor */
 		.dram_bytes = 1400ull << 20,
 		.nr_keys = KEYS,
 		.value_bytes = 4096,

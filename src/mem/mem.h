@@ -157,6 +157,11 @@ struct mem_xfer {
  * done inside mem_xfer_submit(), end() included, until MEM_INLINE_BYTES were done so in this turn;
  * whoever submits must be ready for both.
  */
+/*
+ * ... and a quarter of that while small transfers come beside large ones, and for some turns after.
+ */
+#define MEM_TURN_CUT_BYTES (MEM_TURN_BYTES / 4)
+#define MEM_CUT_TURNS 256u
 #define MEM_TURN_BYTES MEM_CHUNK_BYTES
 #define MEM_TURN_PIECES 128u
 #define MEM_INLINE_BYTES (4 * MEM_CHUNK_BYTES)

@@ -98,11 +98,11 @@ static enum mem_step_res mem_step(struct mem_engine *e, struct mem_xfer *x,
 	enum mem_step_res res = MEM_STEP_MORE;
 
 	if (!x->job && !x->err) {
-		if (budget->bytes < len)
+		if (budget->bytes < len && !budget->is_cut)
 			return MEM_STEP_BLOCKED;
 		if (x->pos >= x->off)
 			mem_fail(x, mem_load_both(x));
-		if (!x->err && mem_is_whole(x, len)) {
+		if (!x->err && budget->bytes >= len && mem_is_whole(x, len)) {
 			mem_step_whole(x, len);
 			budget->bytes -= len;
 			budget->pieces--;
@@ -175,6 +175,7 @@ void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
 	counter_add(&e->stats.xfers, 1);
 	PEAL_PROBE(mem_xfer_submit, x, x->dir, x->len);
 	if (mem_is_inline(e, x)) {
+		e->nr_cut_turns = MEM_CUT_TURNS;
 		e->inline_bytes -= (uint32_t)(x->end_pos - x->pos);
 		res = mem_step(e, x, &budget);
 		if (res == MEM_STEP_OVER && x->nr_jobs == 0) {
@@ -234,6 +235,12 @@ static int mem_engine_poll(struct poller *p)
 	e->inline_bytes = MEM_INLINE_BYTES;
 	if (nr_left == 0)
 		return 0;
+	/* Somebody waits for small values: they come between quarters of chunks then. */
+	if (e->nr_cut_turns) {
+		e->nr_cut_turns--;
+		budget.bytes = MEM_TURN_CUT_BYTES;
+		budget.is_cut = true;
+	}
 	counter_add(&e->stats.turns, 1);
 	if (e->nr_copies > 0)
 		mem_turn_domains(e);
@@ -243,7 +250,8 @@ static int mem_engine_poll(struct poller *p)
 		struct mem_xfer *x = list_first_entry(&e->ready, struct mem_xfer, node);
 		enum mem_step_res res = mem_step(e, x, &budget);
 
-		if (res == MEM_STEP_BLOCKED && budget.bytes < MEM_TURN_BYTES && !x->job)
+		if (res == MEM_STEP_BLOCKED && !budget.is_cut && budget.bytes < MEM_TURN_BYTES &&
+		    !x->job)
 			break; /* its chunk fits into the next turn: it stays first */
 		list_del(&x->node);
 		if (res == MEM_STEP_OVER)

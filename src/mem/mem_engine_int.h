@@ -53,6 +53,7 @@ struct mem_engine {
 	uint32_t nr_copies; /* under way */
 	uint32_t depth;
 	uint32_t inline_bytes; /* left for this turn */
+	uint32_t nr_cut_turns; /* small transfers came lately: so many turns more are cut finer */
 	struct pool jobs;
 	struct pool copies;
 	void *state[MEM_NR_DOMAINS];
@@ -63,7 +64,10 @@ struct mem_engine {
 struct mem_budget {
 	uint32_t bytes;
 	uint32_t pieces;
+	bool is_cut; /* not even a whole chunk at once */
 };
+
+#define MEM_PIECE_BYTES 4096u /* a chunk is never cut finer for the budget's sake */
 
 /* What one step did. */
 enum mem_step_res {

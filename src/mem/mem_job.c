@@ -215,6 +215,7 @@ static int mem_job_piece(struct mem_guard *g, struct mem_walk *w)
 	if (err)
 		return err;
 	left = min_t(uint64_t, left, x->vrun.len);
+	left = min_t(uint64_t, left, max_t(uint32_t, w->budget->bytes, MEM_PIECE_BYTES));
 	if (is_wanted) {
 		left = min_t(uint64_t, min_t(uint64_t, left, x->prun.len), end - x->pos);
 		w->is_blocked = x->dir == MEM_TO_PEER ? !mem_job_to(g, job, (uint32_t)left)

@@ -150,6 +150,7 @@ struct store_view {
 	 * alert raised
 	 */
 	bool is_bad;
+	bool is_use; /* the tier's: to be counted as a use when it is released */
 	/* The door's, while it is being released. */
 	struct mbox_msg msg;
 	struct reactor *home;

@@ -101,8 +101,12 @@ int dram_get_now(struct store *s, const struct store_key *key, unsigned flags,
 		counter_add(&d->count.hits, 1);
 		dram_value_pin(d, e);
 		dram_value_view(d, e, view);
+		/* The order's neighbours come into the cache while the value is copied. */
+		if (!(flags & STORE_NO_TOUCH) && !e->is_parked) {
+			evict_prefetch(&d->evict, dram_index_no(&d->ix, e));
+			view->is_use = true;
+		}
 	}
-	get_touch(d, e, (uint8_t)flags);
 	return 0;
 }
 

@@ -190,6 +190,12 @@ static uint32_t index_members(const struct dram_index *ix, const struct dram_buc
 	return nr;
 }
 
+bool dram_index_has_more(const struct dram_index *ix, const struct store_key *key)
+{
+	static_assert(DRAM_SLOTS < DRAM_CHAIN_MAX, "a bucket's own line is never too many");
+	return index_bucket(ix, key->hash)->more != 0;
+}
+
 uint32_t dram_index_count(const struct dram_index *ix, const struct store_key *key,
 			  struct dram_entry **oldest)
 {
@@ -197,8 +203,6 @@ uint32_t dram_index_count(const struct dram_index *ix, const struct store_key *k
 	uint32_t nr = index_members(ix, index_bucket(ix, key->hash), no);
 
 	*oldest = NULL;
-	if (nr < DRAM_CHAIN_MAX)
-		return nr; /* the usual case touches none of the entries */
 	for (uint32_t i = 0; i < nr; i++)
 		if (!*oldest || ix->slab[no[i]].ver < (*oldest)->ver)
 			*oldest = &ix->slab[no[i]];

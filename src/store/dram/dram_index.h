@@ -93,6 +93,8 @@ struct dram_entry *dram_index_get(struct dram_index *ix);
 void dram_index_put(struct dram_index *ix, struct dram_entry *e); /* not linked */
 
 struct dram_entry *dram_index_find(const struct dram_index *ix, const struct store_key *key);
+/* Has key's bucket more entries than its own line holds? Touches that line alone. */
+bool dram_index_has_more(const struct dram_index *ix, const struct store_key *key);
 /* How many entries key's bucket holds, and the one of the lowest version (NULL: none). */
 uint32_t dram_index_count(const struct dram_index *ix, const struct store_key *key,
 			  struct dram_entry **oldest);

@@ -37,6 +37,8 @@ static int put_check_bucket(struct dram *d, const struct store_key *key)
 {
 	struct dram_entry *e;
 
+	if (!dram_index_has_more(&d->ix, key))
+		return 0;
 	if (dram_index_count(&d->ix, key, &e) < DRAM_CHAIN_MAX)
 		return 0;
 	if (e->is_dirty && !e->pins)

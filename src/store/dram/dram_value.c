@@ -244,6 +244,8 @@ void dram_value_release(struct store *s, struct store_view *v)
 	}
 	if (v->is_bad)
 		dram_value_drop_bad(d, e);
+	else if (v->is_use && e->is_linked && !e->is_parked)
+		evict_touch(&d->evict, dram_index_no(&d->ix, e));
 	dram_value_unpin(d, e);
 }
 
