@@ -25,7 +25,10 @@ void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off)
 		munmap(room, wide);
 		return p;
 	}
-	/* The mapping ends with a whole page; munmap() rounds the start of what is left behind it up. */
+	/*
+	 * The mapping ends with a whole page; munmap() rounds the start of what is left behind it
+	 * up.
+	 */
 	bytes = (bytes + 4095) & ~(size_t)4095;
 	if (slide)
 		munmap(room, slide);

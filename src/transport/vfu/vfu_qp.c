@@ -307,7 +307,9 @@ static int vfu_qp_flush_all(struct vfu_worker *w)
 	return nr;
 }
 
-/* In the middle of a burst: queues that are polled. One that wants an interrupt gets one a burst. */
+/*
+ * In the middle of a burst: queues that are polled. One that wants an interrupt gets one a burst.
+ */
 static void vfu_qp_flush_early(void *arg)
 {
 	struct vfu_worker *w = arg;

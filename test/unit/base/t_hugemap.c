@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hugemap: any size and offset maps the file's bytes, aligned with the offset where it is large, and
- * leaves no address behind.
+ * hugemap: any size and offset maps the file's bytes, aligned with the offset where it is large,
+ * and leaves no address behind.
  */
 #include "unit.h"
 
