@@ -158,7 +158,8 @@ static double waste(uint64_t capacity, uint64_t lo, uint64_t hi)
 	}
 	store_set_stats(c.set, 0, &st);
 	percent = ((double)capacity / (double)st.value_bytes - 1) * 100;
-	printf("  waste: sizes %llu..%llu: %llu keys, %.1f of %.1f MB are values: %.2f %% beyond them\n",
+	printf("  waste: sizes %llu..%llu: %llu keys, %.1f of %.1f MB are values: "
+	       "%.2f %% beyond\n",
 	       (unsigned long long)lo, (unsigned long long)hi, (unsigned long long)st.nr_keys,
 	       (double)st.value_bytes / 1e6, (double)capacity / 1e6, percent);
 	ctx_close(&c);
