@@ -79,7 +79,8 @@ struct peal_retrieve_ex {
 	uint32_t cost_us;
 	/* that follow this block, 8 bytes each, before the value; 0 unless bit 2 of the options */
 	uint32_t nr_seals;
-	uint8_t reserved[40];
+	uint32_t seq; /* as stored */
+	uint8_t reserved[36];
 };
 #define PEAL_RETRIEVE_EX_SEALS 4u
 

@@ -114,6 +114,7 @@ static void get_take_meta(struct get *g, const struct peal_retrieve_ex *x)
 		.group = get_wire_key(x->group, x->group_len),
 		.cls = x->cls,
 		.cost_us = x->cost_us,
+		.seq = x->seq,
 	};
 	memcpy(g->c->meta->tag, x->tag, PEAL_TAG_BYTES);
 }

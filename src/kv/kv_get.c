@@ -36,6 +36,7 @@ static uint16_t get_push_header(struct kv_get *get, const struct store_view *v, 
 		.parent_len = m->parent_len,
 		.group_len = m->group_len,
 		.cost_us = m->cost_us,
+		.seq = m->seq,
 	};
 	static const uint64_t zero[32];
 	uint64_t first = get->off / MEM_CHUNK_BYTES - v->off / MEM_CHUNK_BYTES;

@@ -111,6 +111,8 @@ static void check_block(const struct kv_host *h, const struct peal_retrieve_ex *
 
 	assert_int_equal(ex->value_bytes, 300000);
 	assert_int_equal(ex->cls, 77);
+	assert_int_equal(ex->seq, 1234);
+	assert_int_equal(ex->cost_us, 5);
 	assert_int_equal(ex->tag[31], 9);
 	assert_int_equal(ex->parent_len, 3);
 	assert_memory_equal(ex->parent, "par", 3);
@@ -126,7 +128,8 @@ static void check_block(const struct kv_host *h, const struct peal_retrieve_ex *
 
 static void t_ex(void **state)
 {
-	struct peal_store_ex ex = {.parent = "par", .parent_len = 3, .cls = 77, .cost_us = 5};
+	struct peal_store_ex ex = {
+		.parent = "par", .parent_len = 3, .cls = 77, .cost_us = 5, .seq = 1234};
 	struct kv_host h;
 	struct kv_host_cmd cmd;
 	uint32_t ver, hdr, n;
