@@ -27,9 +27,10 @@ struct peal {
 	struct peal_opts opts;
 	unsigned fork_gen;
 
-	pthread_mutex_t lock; /* conn, queues, last_error */
+	pthread_mutex_t lock; /* conn, queues, leases, last_error */
 	struct conn *conn;    /* NULL: the daemon is gone */
 	struct list queues;   /* batch.c */
+	struct list leases;   /* lease.c */
 	char last_error[256]; /* of the keeper's last try */
 
 	pthread_mutex_t mem_lock; /* mems and their being mapped */

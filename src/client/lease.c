@@ -24,6 +24,8 @@
 
 struct lease {
 	struct peal_lease pub;
+	struct list node; /* p->leases */
+	struct peal *p;
 	struct conn *conn;
 	uint64_t key_hash;
 	struct peal_extent ext[];
@@ -72,8 +74,19 @@ static int lease_map(struct call *call, struct lease *l, const struct peal_wire_
 
 static void lease_free(struct lease *l)
 {
+	pthread_mutex_lock(&l->p->lock);
+	list_del(&l->node);
+	pthread_mutex_unlock(&l->p->lock);
 	conn_put(l->conn);
 	free(l);
+}
+
+void lease_free_all(struct peal *p)
+{
+	struct lease *l, *tmp;
+
+	list_for_each_entry_safe(l, tmp, &p->leases, node)
+		lease_free(l);
 }
 
 static int lease_make(struct call *call, uint32_t bytes, uint64_t asked_ns, struct lease **out)
@@ -109,6 +122,10 @@ static int lease_make(struct call *call, uint32_t bytes, uint64_t asked_ns, stru
 	l->key_hash = hash_key(call->key->b, call->key->len);
 	conn_get(call->conn);
 	l->conn = call->conn;
+	l->p = call->p;
+	pthread_mutex_lock(&l->p->lock);
+	list_add_tail(&l->p->leases, &l->node);
+	pthread_mutex_unlock(&l->p->lock);
 	err = lease_map(call, l, (const struct peal_wire_extent *)exts);
 	if (err) {
 		lease_drop(&l->pub);

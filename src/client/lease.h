@@ -12,5 +12,9 @@
 int lease_take(struct call *call, uint32_t ms, struct peal_lease **l);
 /* Ends it at the daemon (best effort) and frees it. */
 int lease_drop(struct peal_lease *l);
+/*
+ * Those that were never released end with their handle: the daemon drops them with the connection.
+ */
+void lease_free_all(struct peal *p);
 /* [off, off + bytes) to buf; -EILSEQ when a chunk doesn't match its seal. */
 ssize_t lease_copy(const struct peal_lease *l, uint64_t off, void *buf, size_t bytes);

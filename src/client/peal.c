@@ -15,6 +15,7 @@
 #include "client/call.h"
 #include "client/errmsg.h"
 #include "client/keeper.h"
+#include "client/lease.h"
 #include "client/memreg.h"
 
 static void peal_free(struct peal *p)
@@ -37,6 +38,7 @@ int peal_open(const char *uri, const struct peal_opts *o, struct peal **out)
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_mutex_init(&p->mem_lock, NULL);
 	list_init(&p->queues);
+	list_init(&p->leases);
 	list_init(&p->mems);
 	err = uri_parse(uri, &p->uri);
 	if (!err)
@@ -55,6 +57,7 @@ void peal_close(struct peal *p)
 	if (!p || p->fork_gen != keeper_fork_gen())
 		return;
 	batch_close_all(p);
+	lease_free_all(p);
 	keeper_stop(p);
 	memreg_free_all(p);
 	if (p->conn)

@@ -27,8 +27,11 @@ static void back_end(struct dram_back *b, int res)
 	b->state = DRAM_BACK_FREE;
 	d->nr_backs--;
 	e->is_back = false;
-	/* One that was put or deleted over meanwhile is no loss. */
-	if (res && d->flush_head && (e->is_linked || res == -EILSEQ))
+	/*
+	 * One that was put or deleted over meanwhile is no loss, nor one that is dead below: what
+	 * killed it came after it.
+	 */
+	if (res && res != -ESTALE && d->flush_head && (e->is_linked || res == -EILSEQ))
 		d->flush_res = -ENOSPC;
 	/*
 	 * -ESTALE: a del that failed half way has killed it below. Otherwise it is a victim that

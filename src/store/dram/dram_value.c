@@ -237,6 +237,7 @@ void dram_value_release(struct store *s, struct store_view *v)
 {
 	struct dram *d = dram_of(s);
 	struct dram_entry *e = v->pin;
+	bool is_use;
 
 	if (e->is_buf) {
 		dram_value_destroy(d, e);
@@ -244,9 +245,11 @@ void dram_value_release(struct store *s, struct store_view *v)
 	}
 	if (v->is_bad)
 		dram_value_drop_bad(d, e);
-	else if (v->is_use && e->is_linked && !e->is_parked)
-		evict_touch(&d->evict, dram_index_no(&d->ix, e));
+	is_use = v->is_use && e->is_linked;
 	dram_value_unpin(d, e);
+	/* Also one that was found as a victim meanwhile: it isn't the oldest any more. */
+	if (is_use && !e->is_parked)
+		evict_touch(&d->evict, dram_index_no(&d->ix, e));
 }
 
 /* ---- any reactor ---- */
