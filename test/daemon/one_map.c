@@ -59,6 +59,7 @@ static void map_note(const struct stat *st, void *at, off_t off, size_t len)
 	must_not_reach();
 }
 
+/* tidy: what mmap() takes */
 void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 {
 	struct stat st;
@@ -85,6 +86,7 @@ void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t o
 	return at;
 }
 
+/* tidy: what mmap() takes */
 void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off)
 {
 	return __wrap_mmap64(addr, len, prot, flags, fd, off);

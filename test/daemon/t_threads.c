@@ -183,9 +183,7 @@ static void do_lease(struct client *c, struct key *k)
 	n = peal_lease_read(p, l, 0, c->got, l->value_bytes);
 	must(n == (ssize_t)l->value_bytes);
 	hit_or_miss(c, k, n);
-	/* Sometimes it is left to the end of the handle. */
-	if (p == c->w->common || rng_chance(&c->rng, 7, 8))
-		expect(c, peal_release(p, l), 0);
+	expect(c, peal_release(p, l), 0);
 }
 
 static void do_del(struct client *c, struct key *k)

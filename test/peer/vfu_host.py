@@ -159,4 +159,5 @@ def main():
     sys.exit(server.wait(timeout=60))
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""peald's life from the outside: wrong options, a second daemon on the same folder, linger.
+
+usage: options.py PEALD
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+
+import peer
+
+# What is given, and what the message must name: the option, the value, what was expected.
+WRONG = [
+    (['--dram', 'lots'], ['--dram', "'lots'", '8G']),
+    (['--dram', '0'], ['--dram', "'0'", 'from 1.0 MiB']),
+    (['--dram', '-1'], ['--dram', "'-1'", '8G']),
+    (['--dram', '9999999999999G'], ['--dram', "'9999999999999G'", 'to 64.0 TiB']),
+    (['--reactors', '0'], ['--reactors', "'0'", 'from 1 to 32']),
+    (['--reactors', '33'], ['--reactors', "'33'", 'from 1 to 32']),
+    (['--reactors', '2x'], ['--reactors', "'2x'", 'from 1 to 32']),
+    (['--ns', 'kv'], ['--ns', "'kv'", 'NAME=SIZE']),
+    (['--ns', '=1G'], ['--ns', "'=1G'", 'NAME=SIZE']),
+    (['--ns', 'kv=some'], ['--ns', "'some'", '8G']),
+    (['--ns', 'kv=1G,ro'], ['--ns', "'kv=1G,ro'", 'NAME=SIZE,rw']),
+    (['--ns', 'k' * 64 + '=1G'], ['--ns', 'k' * 64, 'NAME=SIZE']),
+    (['--dram', '8M', '--ns', 'a=6M', '--ns', 'b=6M'], ['--dram', '12582912', '8388608']),
+    (['--linger', 'soon'], ['--linger', "'soon'", 'a number from 1']),
+    (['--value-max', '129M'], ['--value-max', "'129M'", 'to 128.0 MiB']),
+    (['--max-keys', '5'], ['--max-keys', "'5'", 'from 1024']),
+    (['--max-clients', '257'], ['--max-clients', "'257'", 'from 1 to 256']),
+    (['--poll', 'often'], ['--poll', "'often'", 'from 1']),
+    (['--log-level', 'loud'], ['--log-level', "'loud'", 'err, warn, info or debug']),
+    (['what'], ["'what'", 'no arguments']),
+    (['--what'], ['--what']),
+]
+
+
+def run(peald, *args):
+    return subprocess.run([peald, *args], capture_output=True, text=True, timeout=60, check=False)
+
+
+def wrong(peald, folder):
+    for args, says in WRONG:
+        done = run(peald, '--dir', folder, *args)
+        assert done.returncode == 2, f'{args}: status {done.returncode}, expected 2'
+        for word in says:
+            assert word in done.stderr, f'{args}: no {word} in: {done.stderr}'
+    assert not os.listdir(folder), os.listdir(folder)
+
+
+def second(peald):
+    with peer.daemon(peald, '--dram', '4M') as d:
+        done = run(peald, '--dir', d.folder, '--dram', '4M')
+        assert done.returncode == 1, f'second daemon: status {done.returncode}, expected 1'
+        assert d.folder in done.stderr, done.stderr
+        print(done.stderr)
+        # The first one is still there.
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(f'{d.folder}/cntrl')
+    # And a socket that somebody left behind is no daemon.
+    with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(f'{folder}/cntrl')
+        peer.Daemon(peald, folder, '--dram', '4M').stop()
+
+
+def nowhere(peald):
+    done = run(peald, '--dir', '/proc/nowhere', '--dram', '4M')
+    assert done.returncode == 1, f'no folder: status {done.returncode}, expected 1'
+    assert '/proc/nowhere' in done.stderr, done.stderr
+
+
+def linger(peald):
+    with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
+        d = peer.Daemon(peald, folder, '--dram', '4M', '--linger', '1')
+        # Nobody comes. It says so, ends well, and takes its socket along.
+        d.log += d.process.communicate(timeout=60)[1]
+        assert d.process.returncode == 0, d.process.returncode
+        assert 'no client for 1 s' in d.log, d.log
+        assert not os.path.exists(f'{folder}/cntrl')
+
+
+def main():
+    peald = sys.argv[1]
+    with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
+        wrong(peald, folder)
+    second(peald)
+    nowhere(peald)
+    linger(peald)
+
+
+if __name__ == '__main__':
+    main()
