@@ -165,10 +165,14 @@ static int vfu_check_stale(const struct sockaddr_un *sa)
 	return err;
 }
 
+/*
+ * The socket gets its name when it listens already: whoever sees the file can connect. link() and
+ * not rename(), so that of two daemons that start at once one is refused.
+ */
 static int vfu_bind(struct vfu *v)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	int fd, err;
+	int fd, n, err = 0;
 
 	if (strlen(v->path) >= sizeof(sa.sun_path))
 		return -ENAMETOOLONG;
@@ -176,13 +180,21 @@ static int vfu_bind(struct vfu *v)
 	err = vfu_check_stale(&sa);
 	if (err)
 		return err;
+	n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s.%d", v->path, (int)getpid());
+	if (n < 0 || (size_t)n >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	unlink(sa.sun_path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
 	/* The mode of the unbound socket is the file's: there is no moment in which it is wider. */
 	if (fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) ||
-	    listen(fd, VFU_BACKLOG)) {
+	    listen(fd, VFU_BACKLOG))
 		err = -errno;
+	else if (link(sa.sun_path, v->path))
+		err = errno == EEXIST ? -EADDRINUSE : -errno;
+	unlink(sa.sun_path);
+	if (err) {
 		close(fd);
 		return err;
 	}
