@@ -18,7 +18,7 @@
 struct kv_ns_opts {
 	const char *name;
 	uint64_t dram_bytes;	/* whole namespace; cut evenly over the shards */
-	uint64_t segment_bytes; /* 0 = 1 GiB */
+	uint64_t segment_bytes; /* 0 = what the tier picks, at most 1 GiB */
 	uint32_t max_keys;	/* 0 = dram_bytes / 4 KiB */
 	uint32_t value_max;	/* bytes, 0 = 128 MiB */
 	bool is_immutable;	/* default of peald: true */

@@ -479,8 +479,8 @@ struct store_fault_opts {
 struct store *store_fault_create(const struct store_fault_opts *o);
 
 /* dram: `bytes` of hard capacity for this shard, at most max_keys entries (0: bytes / 4 KiB, at
- * least 1024). segment_bytes <= 1 GiB (0 = that). on_segment tells the namespace of each arena
- * segment made, before the first view names it. */
+ * least 1024). segment_bytes <= 1 GiB (0: about bytes / 8). on_segment tells the namespace of
+ * each arena segment made, before the first view names it. */
 struct store_dram_opts {
 	uint64_t bytes;
 	uint64_t segment_bytes;
