@@ -93,15 +93,25 @@ static inline bool history_hit_is_right(struct history *h, uint64_t t, uint64_t 
 	return false;
 }
 
-/* The put whose bytes the view holds, among those that may be seen; NULL: the bytes are wrong. */
+/*
+ * The put whose bytes the view holds, among those that may be seen; NULL: the bytes are wrong. One
+ * whose version is known to be the view's comes first: a view of no bytes (asked for behind the
+ * end) looks like any put of that length.
+ */
 static inline const struct mut *history_value(struct history *h, uint64_t t,
 					      const struct store_view *v)
 {
-	vec_for_each(&h->muts, m)
-		if (m->kind == MUT_PUT && m->len == v->value_len && (!m->ver || m->ver == v->ver) &&
-		    history_is_right(h, m, t) && world_is_gen(v, &h->key, m->id))
+	const struct mut *unknown = NULL;
+
+	vec_for_each(&h->muts, m) {
+		if (m->kind != MUT_PUT || m->len != v->value_len || (m->ver && m->ver != v->ver) ||
+		    !history_is_right(h, m, t) || !world_is_gen(v, &h->key, m->id))
+			continue;
+		if (m->ver)
 			return m;
-	return NULL;
+		unknown = unknown ? unknown : m;
+	}
+	return unknown;
 }
 
 /* The newest acknowledged put, if nothing else has happened or is happening to the key since. */
