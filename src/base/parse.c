@@ -138,6 +138,38 @@ int parse_size(const char *s, uint64_t *bytes)
 	return 0;
 }
 
+int parse_size_within(const char *s, uint64_t min, uint64_t max, uint64_t *bytes,
+		      char expected[PARSE_EXPECTED_BYTES])
+{
+	char lo[16], hi[16];
+	uint64_t got;
+	int err = parse_size(s, &got);
+
+	if (!err && got >= min && got <= max) {
+		*bytes = got;
+		return 0;
+	}
+	format_size(min, lo);
+	format_size(max, hi);
+	snprintf(expected, PARSE_EXPECTED_BYTES, "a size from %s to %s, as in 64K or 8G", lo, hi);
+	return err ? err : -ERANGE;
+}
+
+int parse_u64_within(const char *s, uint64_t min, uint64_t max, uint64_t *v,
+		     char expected[PARSE_EXPECTED_BYTES])
+{
+	uint64_t got;
+	int err = parse_u64(s, &got);
+
+	if (!err && got >= min && got <= max) {
+		*v = got;
+		return 0;
+	}
+	snprintf(expected, PARSE_EXPECTED_BYTES, "a number from %llu to %llu",
+		 (unsigned long long)min, (unsigned long long)max);
+	return err ? err : -ERANGE;
+}
+
 static int parse_key_hex(const char *s, uint8_t key[PARSE_KEY_MAX], uint8_t *len)
 {
 	size_t nr = strlen(s);

@@ -23,6 +23,16 @@ int parse_size(const char *s, uint64_t *bytes);
 int parse_u64(const char *s, uint64_t *v);
 
 /*
+ * The same with -ERANGE outside min..max as well. On failure, and only then, `expected` is the end
+ * of a message: "a size from 1.0 MiB to 64.0 TiB, as in 8G", "a number from 1 to 32".
+ */
+#define PARSE_EXPECTED_BYTES 80
+int parse_size_within(const char *s, uint64_t min, uint64_t max, uint64_t *bytes,
+		      char expected[PARSE_EXPECTED_BYTES]);
+int parse_u64_within(const char *s, uint64_t min, uint64_t max, uint64_t *v,
+		     char expected[PARSE_EXPECTED_BYTES]);
+
+/*
  * A key of 1 to 16 bytes: "0x" and an even number of hex digits, or else the text's own bytes. What
  * is left of key[] is set to zero.
  */

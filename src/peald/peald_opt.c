@@ -66,29 +66,22 @@ static void opt_bad(struct argp_state *st, const char *opt, const char *arg, con
 static uint64_t opt_size(struct argp_state *st, const char *opt, const char *arg, uint64_t min,
 			 uint64_t max)
 {
-	char lo[16], hi[16], text[80];
+	char expected[PARSE_EXPECTED_BYTES];
 	uint64_t v = 0;
 
-	if (parse_size(arg, &v) || v < min || v > max) {
-		format_size(min, lo);
-		format_size(max, hi);
-		snprintf(text, sizeof(text), "a size from %s to %s, as in 8G", lo, hi);
-		opt_bad(st, opt, arg, text);
-	}
+	if (parse_size_within(arg, min, max, &v, expected))
+		opt_bad(st, opt, arg, expected);
 	return v;
 }
 
 static uint64_t opt_number(struct argp_state *st, const char *opt, const char *arg, uint64_t min,
 			   uint64_t max)
 {
-	char text[80];
+	char expected[PARSE_EXPECTED_BYTES];
 	uint64_t v = 0;
 
-	if (parse_u64(arg, &v) || v < min || v > max) {
-		snprintf(text, sizeof(text), "a number from %llu to %llu", (unsigned long long)min,
-			 (unsigned long long)max);
-		opt_bad(st, opt, arg, text);
-	}
+	if (parse_u64_within(arg, min, max, &v, expected))
+		opt_bad(st, opt, arg, expected);
 	return v;
 }
 

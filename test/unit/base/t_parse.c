@@ -74,6 +74,28 @@ static void t_u64(void **state)
 	assert_int_equal(v, UINT64_MAX);
 }
 
+static void t_within(void **state)
+{
+	char text[PARSE_EXPECTED_BYTES] = "untouched";
+	uint64_t v = 42;
+
+	assert_int_equal(parse_size_within("1M", 1 << 20, 2 << 20, &v, text), 0);
+	assert_int_equal(v, 1 << 20);
+	assert_int_equal(parse_u64_within("32", 1, 32, &v, text), 0);
+	assert_int_equal(v, 32);
+	assert_string_equal(text, "untouched");
+
+	assert_int_equal(parse_size_within("1023K", 1 << 20, 2 << 20, &v, text), -ERANGE);
+	assert_string_equal(text, "a size from 1.0 MiB to 2.0 MiB, as in 64K or 8G");
+	assert_int_equal(parse_size_within("lots", 1, UINT64_MAX, &v, text), -EINVAL);
+	assert_string_equal(text, "a size from 1 B to 15.9 EiB, as in 64K or 8G");
+	assert_int_equal(parse_u64_within("0", 1, 32, &v, text), -ERANGE);
+	assert_string_equal(text, "a number from 1 to 32");
+	assert_int_equal(parse_u64_within("x", 0, UINT64_MAX, &v, text), -EINVAL);
+	assert_string_equal(text, "a number from 0 to 18446744073709551615");
+	assert_int_equal(v, 32);
+}
+
 static void t_key(void **state)
 {
 	static const uint8_t zeros[16];
@@ -150,6 +172,7 @@ int main(void)
 		cmocka_unit_test(t_size_good),
 		cmocka_unit_test(t_size_bad),
 		cmocka_unit_test(t_u64),
+		cmocka_unit_test(t_within),
 		cmocka_unit_test(t_key),
 		cmocka_unit_test(t_key_round_trip),
 		cmocka_unit_test(t_format_size),
