@@ -25,21 +25,16 @@ static const struct argp_option cli_options[] = {
 static error_t cli_parse_opt(int key, char *arg, struct argp_state *state)
 {
 	struct cli *c = state->input;
-	uint64_t v;
 
 	switch (key) {
 	case 'u':
 		c->uri = arg;
 		return 0;
 	case 'n':
-		if (!cli_number("--ns", arg, UINT32_MAX - 1, &v))
-			exit(CLI_USAGE);
-		c->nsid = (uint32_t)v;
+		c->nsid = (uint32_t)cli_number("--ns", arg, 1, UINT32_MAX - 1);
 		return 0;
 	case 't':
-		if (!cli_number("--timeout", arg, 3600000, &v))
-			exit(CLI_USAGE);
-		c->timeout_ms = (uint32_t)v;
+		c->timeout_ms = (uint32_t)cli_number("--timeout", arg, 1, 3600000);
 		return 0;
 	case 'j':
 		c->is_json = true;
@@ -120,34 +115,35 @@ int cli_usage(const char *fmt, ...)
 	return CLI_USAGE;
 }
 
-bool cli_key(const char *text, struct peal_key *k)
+struct peal_key cli_key(const char *text)
 {
-	*k = peal_key_text(text);
-	if (k->len)
-		return true;
-	cli_usage("'%s' is no key, expected 1 to 16 characters, or 0x and 2 to 32 hex digits",
-		  text);
-	return false;
+	struct peal_key k = peal_key_text(text);
+
+	if (!k.len)
+		exit(cli_usage("'%s' is no key, expected 1 to 16 characters, or 0x and 2 to 32 "
+			       "hex digits",
+			       text));
+	return k;
 }
 
-bool cli_size(const char *what, const char *text, uint64_t max, uint64_t *v)
+uint64_t cli_size(const char *what, const char *text, uint64_t min, uint64_t max)
 {
-	char most[16];
+	char expected[PARSE_EXPECTED_BYTES];
+	uint64_t v = 0;
 
-	if (parse_size(text, v) == 0 && *v <= max)
-		return true;
-	format_size(max, most);
-	cli_usage("%s is '%s', expected a size such as 4096, 64K or 1.5G, at most %s", what, text,
-		  most);
-	return false;
+	if (parse_size_within(text, min, max, &v, expected))
+		exit(cli_usage("%s is '%s', expected %s", what, text, expected));
+	return v;
 }
 
-bool cli_number(const char *what, const char *text, uint64_t max, uint64_t *v)
+uint64_t cli_number(const char *what, const char *text, uint64_t min, uint64_t max)
 {
-	if (parse_u64(text, v) == 0 && *v <= max)
-		return true;
-	cli_usage("%s is '%s', expected a number up to %llu", what, text, (unsigned long long)max);
-	return false;
+	char expected[PARSE_EXPECTED_BYTES];
+	uint64_t v = 0;
+
+	if (parse_u64_within(text, min, max, &v, expected))
+		exit(cli_usage("%s is '%s', expected %s", what, text, expected));
+	return v;
 }
 
 const char *cli_key_text(const struct peal_key *k, char buf[CLI_KEY_BYTES])

@@ -59,10 +59,13 @@ int cli_result(ssize_t res);
 /* A mistake in the arguments: the text and "expected", then CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_usage(const char *fmt, ...);
 
-/* A key from the command line; false and a message when it is none. */
-bool cli_key(const char *text, struct peal_key *k);
-bool cli_size(const char *what, const char *text, uint64_t max, uint64_t *v);
-bool cli_number(const char *what, const char *text, uint64_t max, uint64_t *v);
+/*
+ * What an argument says. A wrong one ends the program with CLI_USAGE, after a message: what it is,
+ * the text, what was expected.
+ */
+struct peal_key cli_key(const char *text);
+uint64_t cli_size(const char *what, const char *text, uint64_t min, uint64_t max);
+uint64_t cli_number(const char *what, const char *text, uint64_t min, uint64_t max);
 
 #define CLI_KEY_BYTES 40
 /* Text when it is printable and reads back as this key, hex otherwise. */

@@ -51,7 +51,6 @@ static const struct argp_option bench_options[] = {
 static error_t bench_parse_opt(int key, char *arg, struct argp_state *state)
 {
 	struct bench *b = state->input;
-	bool ok = true;
 
 	switch (key) {
 	case 'o':
@@ -63,34 +62,26 @@ static error_t bench_parse_opt(int key, char *arg, struct argp_state *state)
 		argp_error(state, "--op is '%s', expected get, put, exist or match", arg);
 		return 0;
 	case 's':
-		ok = cli_size("--size", arg, PEAL_VALUE_MAX, &b->value_bytes);
-		break;
+		b->value_bytes = cli_size("--size", arg, 1, PEAL_VALUE_MAX);
+		return 0;
 	case 'd':
-		ok = cli_number("--depth", arg, 4095, &b->depth);
-		break;
+		b->depth = cli_number("--depth", arg, 1, 4095);
+		return 0;
 	case 'k':
-		ok = cli_number("--keys", arg, UINT32_MAX, &b->nr_keys);
-		break;
+		b->nr_keys = cli_number("--keys", arg, 1, UINT32_MAX);
+		return 0;
 	case 'S':
-		ok = cli_number("--seconds", arg, 86400, &b->seconds);
-		break;
+		b->seconds = cli_number("--seconds", arg, 1, 86400);
+		return 0;
 	case 'e':
-		ok = cli_number("--seed", arg, UINT64_MAX, &b->seed);
-		break;
+		b->seed = cli_number("--seed", arg, 0, UINT64_MAX);
+		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is too much, expected options only", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!b->value_bytes || !b->depth || !b->nr_keys || !b->seconds)
-			argp_error(state,
-				   "--size, --depth, --keys and --seconds must be 1 or more");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
-	if (!ok)
-		exit(CLI_USAGE);
-	return 0;
 }
 
 static struct peal_key bench_key(const struct bench *b, uint64_t id)

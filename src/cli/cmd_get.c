@@ -15,7 +15,8 @@
 #define GET_TRIES 3
 
 struct get_opts {
-	const char *key, *file;
+	struct peal_key key;
+	const char *file;
 	uint64_t offset, length;
 	bool has_length;
 };
@@ -36,23 +37,21 @@ static error_t get_parse_opt(int key, char *arg, struct argp_state *state)
 		o->file = arg;
 		return 0;
 	case 'O':
-		if (!cli_size("--offset", arg, PEAL_VALUE_MAX, &o->offset))
-			exit(CLI_USAGE);
+		o->offset = cli_size("--offset", arg, 0, PEAL_VALUE_MAX);
 		if (o->offset % 4096)
 			argp_error(state, "--offset is %s, expected a multiple of 4096", arg);
 		return 0;
 	case 'l':
-		if (!cli_size("--length", arg, PEAL_VALUE_MAX, &o->length))
-			exit(CLI_USAGE);
+		o->length = cli_size("--length", arg, 1, PEAL_VALUE_MAX);
 		o->has_length = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num > 0)
 			argp_error(state, "'%s' is too much, expected one KEY", arg);
-		o->key = arg;
+		o->key = cli_key(arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->key)
+		if (!o->key.len)
 			argp_error(state, "no key given, expected KEY");
 		return 0;
 	default:
@@ -61,15 +60,14 @@ static error_t get_parse_opt(int key, char *arg, struct argp_state *state)
 }
 
 /* The value may be replaced by a larger one between asking its size and getting it. */
-static ssize_t get_value(struct cli *c, const struct peal_key *k, const struct get_opts *o,
-			 char **value)
+static ssize_t get_value(struct cli *c, const struct get_opts *o, char **value)
 {
 	ssize_t n = -EMSGSIZE;
 
 	for (unsigned i = 0; i < GET_TRIES && n == -EMSGSIZE; i++) {
 		struct peal_call call = {0};
 		uint64_t room;
-		int err = peal_exist(c->p, k, &call);
+		int err = peal_exist(c->p, &o->key, &call);
 
 		if (err < 0)
 			return err;
@@ -77,12 +75,12 @@ static ssize_t get_value(struct cli *c, const struct peal_key *k, const struct g
 		if (o->has_length && o->length < room)
 			room = o->length;
 		free(*value);
-		*value = malloc(room ? room : 1);
+		*value = malloc(room);
 		if (!*value)
 			return -ENOMEM;
 		call = (struct peal_call){.offset = o->offset,
 					  .flags = o->has_length ? PEAL_PART : 0};
-		n = peal_get(c->p, k, *value, room, &call);
+		n = peal_get(c->p, &o->key, *value, room, &call);
 	}
 	return n;
 }
@@ -110,17 +108,14 @@ static int get_run(struct cli *c, int argc, char **argv)
 	};
 	struct get_opts o = {0};
 	auto_free char *value = NULL;
-	struct peal_key k;
 	ssize_t n;
 	int rc;
 
 	cli_parse(&argp, c, argc, argv, &o);
-	if (!cli_key(o.key, &k))
-		return CLI_USAGE;
 	rc = cli_open(c);
 	if (rc)
 		return rc;
-	n = get_value(c, &k, &o, &value);
+	n = get_value(c, &o, &value);
 	return n < 0 ? cli_result(n) : get_write(o.file, value, (size_t)n);
 }
 

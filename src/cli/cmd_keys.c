@@ -13,8 +13,7 @@ static error_t keys_parse_opt(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_ARG:
-		if (!cli_key(arg, &k->keys[k->nr++]))
-			exit(CLI_USAGE);
+		k->keys[k->nr++] = cli_key(arg);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "no key given, expected one or more");

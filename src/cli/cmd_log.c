@@ -118,13 +118,12 @@ static error_t log_parse_opt(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_ARG:
-		if (!cli_number("LID", arg, 255, &lid))
-			exit(CLI_USAGE);
+		lid = cli_number("LID", arg, 1, 5);
 		for (size_t i = 0; i < LOG_NR_PAGES; i++)
 			if (log_pages[i].lid == lid)
 				*page = &log_pages[i];
-		if (!*page || state->arg_num)
-			argp_error(state, "'%s', expected one of 1 to 5", arg);
+		if (state->arg_num)
+			argp_error(state, "'%s' is too much, expected one of 1 to 5", arg);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "no page given, expected one of 1 to 5");

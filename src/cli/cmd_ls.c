@@ -33,12 +33,10 @@ static error_t ls_parse_opt(int key, char *arg, struct argp_state *state)
 		o->is_long = true;
 		return 0;
 	case 'm':
-		if (!cli_number("--max", arg, UINT64_MAX, &o->max))
-			exit(CLI_USAGE);
+		o->max = cli_number("--max", arg, 0, UINT64_MAX);
 		return 0;
 	case 'a':
-		if (!cli_key(arg, &o->after))
-			exit(CLI_USAGE);
+		o->after = cli_key(arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is too much, expected options only", arg);

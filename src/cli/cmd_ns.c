@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 
 #define NS_MAX 1024
+#define NS_BYTES_MAX (1ull << 50)
 
 struct ns_opts {
 	const char *args[3];
@@ -83,8 +84,7 @@ static int ns_create(struct cli *c, const struct ns_opts *o)
 
 	if (o->nr != 2)
 		return cli_usage("ns create: expected one SIZE");
-	if (!cli_size("SIZE", o->args[1], 1ull << 50, &bytes))
-		return CLI_USAGE;
+	bytes = cli_size("SIZE", o->args[1], 1, NS_BYTES_MAX);
 	rc = cli_open(c);
 	if (!rc)
 		rc = cli_result(peal_ns_create(c->p, bytes, &nsid));
@@ -101,9 +101,9 @@ static int ns_change(struct cli *c, const struct ns_opts *o, bool is_resize)
 	if (o->nr != (is_resize ? 3 : 2))
 		return cli_usage("ns %s: expected NSID%s", o->args[0],
 				 is_resize ? " and SIZE" : "");
-	if (!cli_number("NSID", o->args[1], UINT32_MAX - 1, &nsid) ||
-	    (is_resize && !cli_size("SIZE", o->args[2], 1ull << 50, &bytes)))
-		return CLI_USAGE;
+	nsid = cli_number("NSID", o->args[1], 1, UINT32_MAX - 1);
+	if (is_resize)
+		bytes = cli_size("SIZE", o->args[2], 1, NS_BYTES_MAX);
 	rc = cli_open(c);
 	if (rc)
 		return rc;

@@ -12,7 +12,8 @@
 #include "cli/cli.h"
 
 struct put_opts {
-	const char *key, *file, *value;
+	struct peal_key key;
+	const char *file, *value;
 	uint32_t flags;
 };
 
@@ -45,10 +46,10 @@ static error_t put_parse_opt(int key, char *arg, struct argp_state *state)
 		else if (state->arg_num == 1)
 			o->file = arg;
 		else
-			o->key = arg;
+			o->key = cli_key(arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->key)
+		if (!o->key.len)
 			argp_error(state, "no key given, expected KEY");
 		return 0;
 	default:
@@ -94,13 +95,10 @@ static int put_run(struct cli *c, int argc, char **argv)
 	struct put_opts o = {0};
 	struct peal_call call = {0};
 	auto_free char *read = NULL;
-	struct peal_key k;
 	size_t bytes;
 	int rc;
 
 	cli_parse(&argp, c, argc, argv, &o);
-	if (!cli_key(o.key, &k))
-		return CLI_USAGE;
 	bytes = o.value ? strlen(o.value) : 0;
 	rc = o.value ? CLI_OK : put_read(o.file, &read, &bytes);
 	if (!rc)
@@ -108,7 +106,7 @@ static int put_run(struct cli *c, int argc, char **argv)
 	if (rc)
 		return rc;
 	call.flags = o.flags;
-	return cli_result(peal_put(c->p, &k, o.value ? o.value : read, bytes, &call));
+	return cli_result(peal_put(c->p, &o.key, o.value ? o.value : read, bytes, &call));
 }
 
 const struct cli_cmd cmd_put = {"put", "KEY [FILE]", "store a value", put_run};

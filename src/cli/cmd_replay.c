@@ -89,35 +89,13 @@ struct replay_cmd {
 	char trace_text[160];
 };
 
-static uint64_t replay_number(struct argp_state *st, const char *opt, const char *arg, uint64_t min,
-			      uint64_t max)
-{
-	uint64_t v = 0;
-
-	if (parse_u64(arg, &v) || v < min || v > max)
-		argp_error(st, "--%s: '%s' is not good, expected a number from %llu to %llu", opt,
-			   arg, (unsigned long long)min, (unsigned long long)max);
-	return v;
-}
-
-static uint32_t replay_value_bytes(struct argp_state *st, const char *arg)
-{
-	uint64_t v = 0;
-
-	if (parse_size(arg, &v) || v < 1 || v > PEAL_VALUE_MAX)
-		argp_error(st, "--value-bytes: '%s' is not good, expected a size from 1 to 128M",
-			   arg);
-	return (uint32_t)v;
-}
-
-static double replay_scale(struct argp_state *st, const char *arg)
+static double replay_scale(const char *arg)
 {
 	char *end;
 	double v = strtod(arg, &end);
 
 	if (end == arg || *end || !(v >= 0.001 && v <= 100))
-		argp_error(st, "--scale: '%s' is not good, expected a number from 0.001 to 100",
-			   arg);
+		exit(cli_usage("--scale is '%s', expected a number from 0.001 to 100", arg));
 	return v;
 }
 
@@ -130,33 +108,33 @@ static error_t replay_opt(int key, char *arg, struct argp_state *st)
 		c->trace_path = arg;
 		return 0;
 	case OPT_SEED:
-		c->run.seed = replay_number(st, "seed", arg, 0, UINT64_MAX);
+		c->run.seed = cli_number("--seed", arg, 0, UINT64_MAX);
 		return 0;
 	case OPT_REQUESTS:
-		c->nr_reqs = (uint32_t)replay_number(st, "requests", arg, 1, SIM_TRACE_REQS_MAX);
+		c->nr_reqs = (uint32_t)cli_number("--requests", arg, 1, SIM_TRACE_REQS_MAX);
 		return 0;
 	case OPT_SCALE:
-		c->gen.scale = replay_scale(st, arg);
+		c->gen.scale = replay_scale(arg);
 		return 0;
 	case OPT_VALUE_BYTES:
-		c->run.value_bytes = replay_value_bytes(st, arg);
+		c->run.value_bytes = (uint32_t)cli_size("--value-bytes", arg, 1, PEAL_VALUE_MAX);
 		return 0;
 	case OPT_DEPTH:
-		c->run.depth = (uint32_t)replay_number(st, "depth", arg, 1, 256);
+		c->run.depth = (uint32_t)cli_number("--depth", arg, 1, 256);
 		return 0;
 	case OPT_MODEL:
 		c->model = replay_report_model(arg);
 		if (!c->model)
-			argp_error(st, "--model: '%s' is not known, expected 8b or 70b", arg);
+			exit(cli_usage("--model is '%s', expected 8b or 70b", arg));
 		return 0;
 	case OPT_PREFILL:
-		c->prefill = (uint32_t)replay_number(st, "prefill-tokens-per-s", arg, 1, 100000000);
+		c->prefill = (uint32_t)cli_number("--prefill-tokens-per-s", arg, 1, 100000000);
 		return 0;
 	case OPT_JSON_FILE:
 		c->json_path = arg;
 		return 0;
 	case OPT_PLANT:
-		c->plant_pid = (pid_t)replay_number(st, "plant", arg, 1, INT32_MAX);
+		c->plant_pid = (pid_t)cli_number("--plant", arg, 1, INT32_MAX);
 		return 0;
 	case OPT_PLANT_LOG:
 		c->plant_log = arg;

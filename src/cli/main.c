@@ -56,7 +56,7 @@ static char *main_help(int key, const char *text, void *input)
 		return NULL;
 	fputs("Commands:\n", f);
 	for (size_t i = 0; i < MAIN_NR_CMDS; i++)
-		fprintf(f, "  %-6s %-22s %s\n", main_cmds[i]->name, main_cmds[i]->args,
+		fprintf(f, "  %-6s %-28s %s\n", main_cmds[i]->name, main_cmds[i]->args,
 			main_cmds[i]->help);
 	fputs("\n`peal COMMAND --help` says more. Exit status: 0 done, 1 a miss, 2 a wrong "
 	      "argument, 3 a failure.",

@@ -169,12 +169,9 @@ static void t_format_size(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_size_good),
-		cmocka_unit_test(t_size_bad),
-		cmocka_unit_test(t_u64),
-		cmocka_unit_test(t_within),
-		cmocka_unit_test(t_key),
-		cmocka_unit_test(t_key_round_trip),
+		cmocka_unit_test(t_size_good),	 cmocka_unit_test(t_size_bad),
+		cmocka_unit_test(t_u64),	 cmocka_unit_test(t_within),
+		cmocka_unit_test(t_key),	 cmocka_unit_test(t_key_round_trip),
 		cmocka_unit_test(t_format_size),
 	};
 
