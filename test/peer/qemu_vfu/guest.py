@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest for tests: a stock QEMU with a stock Debian kernel, emulated, whose NVMe controllers
+are vfio-user sockets.
+
+    with Guest(folder, kit, [socket]) as g:
+        print(g.run('nvme list'))
+
+What it runs comes from the folder that `fetch` made (`kit`). Commands go over a second serial port
+to a shell that is the guest's init.
+"""
+
+import glob
+import os
+import re
+import socket
+import stat
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBS = ('usr/lib/x86_64-linux-gnu', 'usr/lib/x86_64-linux-gnu/ceph')
+LOADER = 'usr/lib64/ld-linux-x86-64.so.2'
+TIMEOUT = 240  # s, for one command or a boot; a loaded machine emulates slowly
+TOOLS = ['usr/sbin/nvme', 'usr/bin/fio', 'usr/sbin/mke2fs', 'usr/sbin/e2fsck']
+APPLETS = ('sh mount umount cat echo ls mkdir rm stty uname insmod poweroff reboot dd cmp '
+           'sha256sum head tail od printf sleep sync grep sed awk date dmesg truncate wc cut seq '
+           'tr basename readlink true').split()
+MODULES = ['nvme', 'crc32c_generic', 'crc32c_intel', 'ext4']
+
+
+class Kit:
+    """The folder of `fetch`: how to start its programs, and what a guest is made of."""
+
+    def __init__(self):
+        out = subprocess.run([os.path.join(HERE, 'fetch')], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout
+        self.top = out.strip()
+        self.root = f'{self.top}/root'
+        self.kernel = glob.glob(f'{self.top}/kernel/boot/vmlinuz-*')[0]
+
+    def program(self, path):
+        """Runs from here with the libraries it was built for."""
+        libs = ':'.join(f'{self.root}/{d}' for d in LIBS)
+        return [f'{self.root}/{LOADER}', '--library-path', libs, f'{self.root}/{path}']
+
+    def libs(self, path):
+        """Paths below root of the libraries that a program needs."""
+        cmd = self.program(path)
+        out = subprocess.run(cmd[:-1] + ['--list', cmd[-1]], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout
+        return {os.path.relpath(p, self.root) for p in re.findall(r'=> (\S+)', out)} | {LOADER}
+
+    def modules(self, names):
+        """Module files, each behind those that it needs."""
+        at = {}
+        for path in glob.glob(f'{self.top}/kernel/lib/modules/*/kernel/**/*.ko', recursive=True):
+            at[os.path.basename(path)[:-3].replace('-', '_')] = path
+        order = []
+
+        def add(name):
+            path = at.get(name.replace('-', '_'))
+            if not path or path in order:  # what isn't there is built in
+                return
+            with open(path, 'rb') as f:
+                needs = re.search(rb'\0depends=([^\0]*)\0', f.read()).group(1).decode()
+            for need in filter(None, needs.split(',')):
+                add(need)
+            order.append(path)
+        for name in names:
+            add(name)
+        return order
+
+
+class Cpio:
+    """An archive that a kernel unpacks (newc)."""
+
+    def __init__(self):
+        self.out = bytearray()
+        self.known = set()
+        self.ino = 0
+
+    def entry(self, name, mode, data=b''):
+        self.ino += 1
+        name = name.encode() + b'\0'
+        fields = (self.ino, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
+        self.out += b'070701' + b''.join(b'%08X' % f for f in fields) + name
+        self.out += bytes(-len(self.out) % 4)
+        self.out += data
+        self.out += bytes(-len(self.out) % 4)
+
+    def folder(self, name):
+        if name and name not in self.known:
+            self.folder(os.path.dirname(name))
+            self.known.add(name)
+            self.entry(name, stat.S_IFDIR | 0o755)
+
+    def link(self, name, to):
+        self.folder(os.path.dirname(name))
+        self.entry(name, stat.S_IFLNK | 0o777, to.encode())
+
+    def file(self, name, data, mode=0o755):
+        self.folder(os.path.dirname(name))
+        self.entry(name, stat.S_IFREG | mode, data)
+
+    def copy(self, name, path):
+        with open(path, 'rb') as f:
+            self.file(name, f.read())
+
+    def end(self):
+        self.entry('TRAILER!!!', 0)
+        return self.out
+
+
+def make_initramfs(kit, path, programs):
+    """programs: of ours, static, by path here; they are found by their name there."""
+    c = Cpio()
+    for name in ('proc', 'sys', 'dev', 'usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64', 'etc'):
+        c.folder(name)
+    for name in ('bin', 'sbin', 'lib', 'lib64'):
+        c.link(name, f'usr/{name}')
+    c.entry('dev/console', stat.S_IFCHR | 0o600)
+    c.copy('init', f'{HERE}/init')
+    c.copy('usr/bin/busybox', f'{kit.root}/usr/bin/busybox')
+    for name in APPLETS:
+        c.link(f'usr/bin/{name}', 'busybox')
+    needs = set()
+    for tool in TOOLS:
+        needs |= {tool} | kit.libs(tool)
+    for name in sorted(needs):
+        c.copy(name, f'{kit.root}/{name}')
+    c.link('usr/sbin/mkfs.ext4', 'mke2fs')
+    order = kit.modules(MODULES)
+    for module in order:
+        c.copy(f'mods/{os.path.basename(module)}', module)
+    c.file('modules', ''.join(f'/mods/{os.path.basename(m)}\n' for m in order).encode(), 0o644)
+    for program in programs:
+        c.copy(f'usr/bin/{os.path.basename(program)}', program)
+    with open(path, 'wb') as f:
+        f.write(c.end())
+
+
+class Guest:
+    """A running guest. `console` is where its kernel writes."""
+
+    def __init__(self, folder, kit, sockets, programs=(), memory_mib=640):
+        self.console = f'{folder}/console'
+        path = f'{folder}/serial'
+        initrd = f'{folder}/initrd'
+        if not os.path.exists(initrd):
+            make_initramfs(kit, initrd, programs)
+        cmd = kit.program('usr/bin/qemu-system-x86_64') + [
+            '-L', f'{kit.root}/usr/share/qemu', '-L', f'{kit.root}/usr/share/seabios',
+            '-nodefaults', '-display', 'none', '-accel', 'tcg,thread=multi', '-cpu', 'qemu64',
+            '-object', f'memory-backend-memfd,id=m0,size={memory_mib}M,share=on',
+            '-machine', 'q35,memory-backend=m0', '-m', f'{memory_mib}', '-smp', '1',
+            '-kernel', kit.kernel, '-initrd', initrd,
+            '-append', 'console=ttyS0 quiet panic=-1 nokaslr mitigations=off hugepages=32',
+            '-serial', f'file:{self.console}', '-serial', f'unix:{path},server=on,wait=off']
+        for i, sock in enumerate(sockets):
+            cmd += ['-device', '{"driver":"vfio-user-pci","id":"nvme%d","socket":'
+                    '{"type":"unix","path":"%s"}}' % (i, sock)]
+        self.log = open(f'{folder}/qemu.log', 'a+', encoding='utf-8')
+        self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=self.log,
+                                        stderr=self.log)
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(TIMEOUT)
+        self.buf = b''
+        while True:
+            try:
+                self.sock.connect(path)
+                break
+            except OSError:
+                if self.process.poll() is not None:
+                    self.fail('QEMU does not start')
+                os.sched_yield()
+        self.wait_up()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.kill()
+
+    def fail(self, what):
+        self.log.seek(0)
+        tail = ''
+        if os.path.exists(self.console):
+            with open(self.console, encoding='utf-8', errors='replace') as f:
+                tail = f.read()[-4000:]
+        sys.exit(f'{what}\nQEMU: {self.log.read()[-2000:]}\nconsole: {tail}')
+
+    def line(self):
+        while b'\n' not in self.buf:
+            try:
+                more = self.sock.recv(65536)
+            except TimeoutError:
+                self.fail(f'the guest says nothing for {TIMEOUT} s, after {self.buf[-500:]!r}')
+            if not more:
+                self.fail('QEMU ended')
+            self.buf += more
+        line, self.buf = self.buf.split(b'\n', 1)
+        return line.decode(errors='replace').rstrip('\r')
+
+    def wait_up(self):
+        while not self.line().startswith('@@ up'):
+            pass
+
+    def send(self, command):
+        self.sock.sendall(command.encode() + b'\n')
+
+    def status(self, command):
+        """Runs it: (exit status, what it printed)."""
+        assert '\n' not in command
+        self.send(command)
+        out = []
+        while True:
+            line = self.line()
+            if line.startswith('@@ '):
+                return int(line[3:]), '\n'.join(out).removesuffix('\n')
+            out.append(line)
+
+    def run(self, command):
+        """What it printed; it has to end well."""
+        st, out = self.status(command)
+        if st != 0:
+            self.fail(f'guest: {command}: status {st}: {out}')
+        return out
+
+    def reboot(self):
+        self.send('reboot -f')
+        self.wait_up()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.sock.close()
