@@ -29,7 +29,6 @@
 #define NODE_REQS 4096	    /* commands under way per worker */
 #define NODE_SPIN_NS 50000u /* idle time before sleep */
 #define NODE_IO_DEPTH 256
-#define NODE_LINGER_TICK_NS 500000000ull
 
 struct peald_node {
 	struct tgt_node tgt;
@@ -41,7 +40,7 @@ struct peald_node {
 	/* Worker 0's. */
 	struct mbox_msg stop_msg;
 	struct timeout linger;
-	uint64_t linger_ns, alone_since_ns;
+	uint64_t linger_ns;
 	uint32_t next_nsid;
 	sem_t stopped;
 };
@@ -144,17 +143,16 @@ static void node_linger(struct timeout *t)
 {
 	struct peald_node *n = container_of(t, struct peald_node, linger);
 	struct reactor *r = n->tgt.reactors[0];
-	uint64_t now = reactor_now_ns(r);
+	uint64_t now = reactor_now_ns(r), since = n->tr->ops->alone_since_ns(n->tr);
 
-	if (n->tr->ops->nr_hosts(n->tr))
-		n->alone_since_ns = now;
-	if (now - n->alone_since_ns >= n->linger_ns) {
+	if (since && now - since >= n->linger_ns) {
 		log_info("no client for %llu s: stopping",
 			 (unsigned long long)(n->linger_ns / 1000000000u));
 		kill(getpid(), SIGTERM);
 		return;
 	}
-	timeout_set(r, t, now + NODE_LINGER_TICK_NS);
+	/* While somebody is attached the end is at least that far away. */
+	timeout_set(r, t, (since ? since : now) + n->linger_ns);
 }
 
 int peald_node_create(const struct peald_opts *o, struct peald_node **out)
@@ -182,9 +180,8 @@ int peald_node_create(const struct peald_opts *o, struct peald_node **out)
 	timeout_init(&n->linger, node_linger);
 	if (o->linger_s) {
 		n->linger_ns = o->linger_s * 1000000000u;
-		n->alone_since_ns = reactor_now_ns(n->tgt.reactors[0]);
 		timeout_set(n->tgt.reactors[0], &n->linger,
-			    n->alone_since_ns + NODE_LINGER_TICK_NS);
+			    reactor_now_ns(n->tgt.reactors[0]) + n->linger_ns);
 	}
 	*out = n;
 	return 0;

@@ -21,8 +21,13 @@ struct tr_ops {
 	 */
 	void (*stop)(struct tr *tr, void (*done)(void *arg), void *arg);
 	void (*destroy)(struct tr *tr); /* stopped */
-	/* attached now; worker 0's reactor. peald's linger counts on it */
+	/* attached now; worker 0's reactor */
 	unsigned (*nr_hosts)(struct tr *tr);
+	/*
+	 * When the last host left, or when it started while none has come yet; 0: one is attached.
+	 * Worker 0's reactor. peald's --linger counts from it. NULL: its hosts don't count.
+	 */
+	uint64_t (*alone_since_ns)(struct tr *tr);
 };
 
 struct tr {

@@ -209,6 +209,7 @@ static int vfu_start(struct tr *tr)
 
 	if (err)
 		return err;
+	v->alone_since_ns = reactor_now_ns(vfu_home_reactor(v));
 	for (unsigned i = 0; i < v->node->nr; i++) {
 		v->workers[i].start.fn = vfu_worker_start_at;
 		mbox_post(v->node->reactors[i], &v->workers[i].start);
@@ -279,12 +280,20 @@ static unsigned vfu_nr_hosts(struct tr *tr)
 	return container_of(tr, struct vfu, tr)->nr_devs;
 }
 
+static uint64_t vfu_alone_since_ns(struct tr *tr)
+{
+	const struct vfu *v = container_of(tr, struct vfu, tr);
+
+	return v->nr_devs ? 0 : v->alone_since_ns;
+}
+
 static const struct tr_ops vfu_ops = {
 	.name = "vfu",
 	.start = vfu_start,
 	.stop = vfu_stop,
 	.destroy = vfu_destroy,
 	.nr_hosts = vfu_nr_hosts,
+	.alone_since_ns = vfu_alone_since_ns,
 };
 
 int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr)

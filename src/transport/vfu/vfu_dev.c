@@ -198,7 +198,8 @@ static void vfu_dev_destroy(struct vfu_dev *d)
 		tgt_ctrl_destroy(d->ctrl);
 	}
 	list_del(&d->node);
-	v->nr_devs--;
+	if (--v->nr_devs == 0)
+		v->alone_since_ns = reactor_now_ns(vfu_home_reactor(v));
 	close(d->sock.fd);
 	vfu_dev_free(d);
 	vfu_dev_gone(v);

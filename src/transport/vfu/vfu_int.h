@@ -389,6 +389,7 @@ struct vfu {
 	bool is_stopping;
 	struct timeout again; /* out of descriptors: accept later */
 	unsigned nr_devs;
+	uint64_t alone_since_ns; /* valid while nr_devs is 0 */
 	struct list devs;
 	struct vfu_worker *workers; /* node->nr */
 	void (*stopped)(void *arg);

@@ -120,6 +120,30 @@ static void test_bound(void **state)
 	rig_fini(&r);
 }
 
+/* --linger counts from the moment when the last client left, however short its visit was. */
+static void test_alone(void **state)
+{
+	struct rig r = {0};
+	uint64_t since, left;
+	struct peer p[2];
+
+	rig_init(&r, 2, NULL);
+	since = r.tr->ops->alone_since_ns(r.tr);
+	assert_true(since > 0 && since <= reactor_now_ns(r.reactors[0]));
+	peer_open(&r, &p[0], PEER_STOCK);
+	peer_open(&r, &p[1], PEER_STOCK);
+	assert_int_equal(r.tr->ops->alone_since_ns(r.tr), 0);
+	peer_close(&p[0]);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 1);
+	assert_int_equal(r.tr->ops->alone_since_ns(r.tr), 0);
+	left = reactor_now_ns(r.reactors[0]);
+	peer_close(&p[1]);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	since = r.tr->ops->alone_since_ns(r.tr);
+	assert_true(since >= left && since <= reactor_now_ns(r.reactors[0]));
+	rig_fini(&r);
+}
+
 /* stop() with clients in every state; commands under way are waited for. */
 static void test_stop(void **state)
 {
@@ -159,9 +183,8 @@ static void test_stop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_socket),
-		cmocka_unit_test(test_in_the_way),
-		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_socket), cmocka_unit_test(test_in_the_way),
+		cmocka_unit_test(test_bound),  cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_stop),
 	};
 
