@@ -7,8 +7,17 @@
 #include "target/tgt_int.h"
 #include "base/must.h"
 
-#define AER_SMART 1
-#define AER_NOTICE 2
+/*
+ * An AER keeps a slot of the admin CQ for as long as it waits, so one slot is left for all other
+ * commands: a small ring gets fewer AERs than AERL says, rather than none of its commands answered.
+ * No AQA: a fabric, whose responses need no ring.
+ */
+static unsigned aer_max(const struct tgt_ctrl *c)
+{
+	uint32_t room = c->aqa >> 16 & 0xfff; /* 0's based: slots less the one that stays free */
+
+	return room && room <= TGT_AERS_MAX ? room - 1 : TGT_AERS_MAX;
+}
 
 void tgt_aer_execute(struct tgt_ctrl *c, struct tgt_req *req)
 {
@@ -18,7 +27,7 @@ void tgt_aer_execute(struct tgt_ctrl *c, struct tgt_req *req)
 		tgt_req_complete(req, NVME_ST_ABORTED_SQ_DELETED);
 		return;
 	}
-	if (c->nr_aers == TGT_AERS_MAX) {
+	if (c->nr_aers >= aer_max(c)) {
 		tgt_req_fail(req, NVME_ST_AER_LIMIT);
 		return;
 	}
@@ -30,9 +39,9 @@ void tgt_aer_execute(struct tgt_ctrl *c, struct tgt_req *req)
 static bool event_is_wanted(const struct tgt_ctrl *c, uint8_t type, uint8_t info)
 {
 	switch (type) {
-	case AER_SMART:
+	case NVME_AER_SMART:
 		return c->feat.aen & 0xff;
-	case AER_NOTICE:
+	case NVME_AER_NOTICE:
 		return info < 24 && c->feat.aen >> (8 + info) & 1;
 	default:
 		return true;

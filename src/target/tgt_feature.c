@@ -60,8 +60,8 @@ static void kato_set(struct tgt_ctrl *c, struct tgt_req *req)
 }
 
 /*
- * CDW11: TMPTH 15:0, TMPSEL 19:16, THSEL 21:20. There is no sensor: composite only, and it never
- * warns.
+ * CDW11: TMPTH 15:0, TMPSEL 19:16, THSEL 21:20. Composite only, which never changes: it warns when a
+ * threshold is set on the other side of it.
  */
 static uint32_t *temp_of(struct tgt_ctrl *c, uint32_t cdw11, bool is_set)
 {
@@ -74,6 +74,12 @@ static uint32_t *temp_of(struct tgt_ctrl *c, uint32_t cdw11, bool is_set)
 	return over_under ? &c->feat.temp_under : &c->feat.temp_over;
 }
 
+/* Base 2.0, 5.16.1.3, critical warning bit 1. */
+bool tgt_feature_is_hot(const struct tgt_ctrl *c)
+{
+	return TGT_TEMP_K >= c->feat.temp_over || TGT_TEMP_K <= c->feat.temp_under;
+}
+
 static void temp_get(struct tgt_ctrl *c, struct tgt_req *req, bool is_default)
 {
 	uint32_t *t = temp_of(c, req->sqe.cdw11, false);
@@ -84,7 +90,7 @@ static void temp_get(struct tgt_ctrl *c, struct tgt_req *req, bool is_default)
 	}
 	req->dw0 = *t;
 	if (is_default)
-		req->dw0 = t == &c->feat.temp_over ? 0xffff : 0;
+		req->dw0 = t == &c->feat.temp_over ? TGT_TEMP_WARN_K : 0;
 	tgt_req_complete(req, NVME_ST_OK);
 }
 
@@ -97,6 +103,9 @@ static void temp_set(struct tgt_ctrl *c, struct tgt_req *req)
 		return;
 	}
 	*t = req->sqe.cdw11 & 0xffff;
+	if (tgt_feature_is_hot(c))
+		tgt_aer_post(c, NVME_AER_SMART, NVME_AER_SMART_TEMPERATURE_THRESHOLD,
+			     NVME_LOG_LID_SMART);
 	tgt_req_complete(req, NVME_ST_OK);
 }
 
@@ -353,7 +362,7 @@ void tgt_feature_reset(struct tgt_ctrl *c)
 	for (size_t i = 0; i < NR_FEATURES; i++)
 		if (!features[i].get)
 			*feature_value(c, &features[i]) = features[i].dflt;
-	c->feat.temp_over = 0xffff;
+	c->feat.temp_over = TGT_TEMP_WARN_K;
 	c->feat.nr_queues = c->max_queues;
 }
 

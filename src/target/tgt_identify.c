@@ -64,6 +64,8 @@ static uint16_t identify_ctrl(struct tgt_ctrl *c, struct tgt_req *req, void *buf
 	}
 	id->acl = TGT_ABORTS_MAX - 1;
 	id->aerl = TGT_AERS_MAX - 1;
+	id->wctemp = htole16(TGT_TEMP_WARN_K);
+	id->cctemp = htole16(TGT_TEMP_CRIT_K);
 	id->frmw = 1 | 1 << 1; /* one slot, read-only */
 	id->lpa = NVME_CTRL_LPA_CMD_EFFECTS | NVME_CTRL_LPA_EXTENDED |
 		  NVME_CTRL_LPA_LI0_LI5_LI12_LI13;

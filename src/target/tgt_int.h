@@ -68,6 +68,15 @@ struct tgt_features {
 	uint8_t behavior[3]; /* ACRE, ETDAS, LBAFEE */
 };
 
+/*
+ * Kelvin. There is no sensor, but log 02h has no word for that (Base 2.0, 5.16.1.3: only the single
+ * sensors' 0 is "not implemented"), and hosts show 0 as -273 degrees: room temperature, always.
+ * Identify's thresholds shall not be 0 (5.17.2.1, WCTEMP: 0157h is what it recommends).
+ */
+#define TGT_TEMP_K 298u
+#define TGT_TEMP_WARN_K 0x157u
+#define TGT_TEMP_CRIT_K 0x175u
+
 struct tgt_ctrl {
 	struct tgt_subsys *ss;
 	const struct tgt_ctrl_ops *ops;
@@ -198,9 +207,10 @@ void tgt_nsmgmt_manage(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_nsmgmt_attach(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_nsmgmt_resize(struct tgt_ctrl *c, struct tgt_req *req);
 
-void tgt_feature_reset(struct tgt_ctrl *c);	 /* defaults */
-uint32_t tgt_feature_effects(uint8_t fid);	 /* log 12h; 0 = there is no such feature */
-bool tgt_queue_exists(const struct tgt_ctrl *c); /* any I/O queue, also on its way */
+void tgt_feature_reset(struct tgt_ctrl *c);	   /* defaults */
+bool tgt_feature_is_hot(const struct tgt_ctrl *c); /* beyond a threshold that was set */
+uint32_t tgt_feature_effects(uint8_t fid);	   /* log 12h; 0 = there is no such feature */
+bool tgt_queue_exists(const struct tgt_ctrl *c);   /* any I/O queue, also on its way */
 void tgt_admin_effects(const struct tgt_ctrl *c, __le32 acs[256]); /* log 05h */
 
 void tgt_aer_post(struct tgt_ctrl *c, uint8_t type, uint8_t info, uint8_t log);

@@ -5,7 +5,7 @@
  * the page's event. Home worker.
  *
  * Figures of log 02h are the subsystem's: commands and bytes as the command sets counted them,
- * busy time as the busiest worker had it. There is no temperature sensor: 0, not reported.
+ * busy time as the busiest worker had it. The temperature is made up, see TGT_TEMP_K.
  */
 #include "target/tgt_int.h"
 #include "base/le.h"
@@ -70,6 +70,8 @@ static uint32_t fill_smart(struct tgt_ctrl *c, struct tgt_req *req, void *buf)
 	uint64_t on_ns = reactor_now_ns(c->home->reactor) - c->ss->born_ns;
 
 	sum_all(c->ss, &sum);
+	l->critical_warning = tgt_feature_is_hot(c) ? NVME_SMART_CRIT_TEMPERATURE : 0;
+	le16_put(l->temperature, TGT_TEMP_K);
 	l->avail_spare = 100;
 	l->spare_thresh = 10;
 	put_u128(l->data_units_read, data_units(counter_get(&sum.read_bytes)));

@@ -111,6 +111,48 @@ static void test_limit(void **state)
 	fix_destroy(f);
 }
 
+/* A CQ of two slots has room for one answer at a time: an AER would keep it for ever. */
+static void test_small_ring(void **state)
+{
+	struct nvme_sqe sqe = {.opc = 0x0c}, other = {.opc = 0x0a, .cdw10 = 0x07};
+	struct fix *f = fix_create(1, NULL);
+
+	for (uint32_t slots = 2; slots <= 4; slots++) {
+		assert_true(fake_tr_disable(f->t));
+		f->t->adminq_size = slots;
+		assert_true(fake_tr_enable(f->t));
+		for (uint32_t i = 2; i < slots; i++)
+			aer(f);
+		assert_int_equal(fake_tr_exec(f->t, 0, &sqe, NULL), NVME_ST_AER_LIMIT);
+		assert_int_equal(fake_tr_exec(f->t, 0, &other, NULL), 0);
+	}
+	fix_destroy(f);
+}
+
+/* A threshold on the wrong side of the temperature, which is always the same, is told. */
+static void test_temperature(void **state)
+{
+	struct nvme_sqe over = {.opc = 0x09, .cdw10 = 0x04, .cdw11 = 298};
+	struct fix *f = fix_create(1, NULL);
+	uint8_t page[4096] = {0};
+	struct nvme_sqe log = {.opc = 0x02, .cdw10 = 2 | 127u << 16};
+	uint32_t dw0;
+	int cid;
+
+	mask(f, 0x2);
+	cid = aer(f);
+	over.cdw11 = 299;
+	assert_int_equal(fake_tr_exec(f->t, 0, &over, NULL), 0);
+	assert_false(is_told(f, cid, &dw0));
+	over.cdw11 = 298;
+	assert_int_equal(fake_tr_exec(f->t, 0, &over, NULL), 0);
+	assert_true(is_told(f, cid, &dw0));
+	assert_int_equal(dw0, 1 | 1 << 8 | 2 << 16);
+	assert_int_equal(fix_data(f->t, 0, &log, page, NULL), 0);
+	assert_int_equal(page[0], 2);
+	fix_destroy(f);
+}
+
 static void test_reset(void **state)
 {
 	struct fix *f = fix_create(2, NULL);
@@ -135,10 +177,9 @@ static void test_reset(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ns_change),
-		cmocka_unit_test(test_early),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_ns_change),   cmocka_unit_test(test_early),
+		cmocka_unit_test(test_limit),	    cmocka_unit_test(test_small_ring),
+		cmocka_unit_test(test_temperature), cmocka_unit_test(test_reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

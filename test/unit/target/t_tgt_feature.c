@@ -41,7 +41,7 @@ static void test_plain(void **state)
 		{0x0b, 0, 0xffffffff, 0x1ff},
 		{0x0f, 0, 60000, 60000},
 		{0x19, 0, 0, 0},
-		{0x04, 0xffff, 0x155, 0x155},
+		{0x04, 0x157, 0x155, 0x155},
 	};
 	struct fix *f = fix_create(1, NULL);
 	uint8_t fid;
@@ -67,6 +67,7 @@ static void test_temperature(void **state)
 	struct fix *f = fix_create(1, NULL);
 
 	assert_int_equal(get(f, 0x04, 0, 0, 1 << 20), 0);
+	assert_int_equal(get(f, 0x04, 0, 0, 0), 0x157);
 	assert_int_equal(set(f, 0x04, 0, 0x100 | 1 << 20, NULL), 0);
 	assert_int_equal(set(f, 0x04, 0, 0x200 | 0xf << 16, NULL), 0);
 	assert_int_equal(get(f, 0x04, 0, 0, 1 << 20), 0x100);

@@ -88,6 +88,7 @@ static void test_smart(void **state)
 	assert_int_equal(fix_ns_del(f->n, 1), 0); /* its figures stay */
 	assert_int_equal(read_log(f, 2, 0, 512, 0), 0);
 	assert_int_equal(l->critical_warning, 0);
+	assert_int_equal(le16_get(l->temperature), 298);
 	assert_int_equal(l->avail_spare, 100);
 	assert_int_equal(le64_get(l->data_units_written), 7); /* 3 MiB in units of 512000 bytes */
 	assert_int_equal(le64_get(l->data_units_read), 1);
