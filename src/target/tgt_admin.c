@@ -89,6 +89,15 @@ static void admin_execute(struct tgt_req *req)
 	struct tgt_ctrl *c = req->sq->ctrl;
 	uint8_t psdt = NVME_PSDT(req->sqe.flags);
 
+	/*
+	 * Fetched while the transport takes the queues down, which it does by messages: a queue
+	 * made now would be none of those, a timer set now would outlive it.
+	 */
+	if (unlikely(c->state != TGT_CTRL_UP)) {
+		req->is_silent = true;
+		tgt_req_complete(req, NVME_ST_ABORTED_SQ_DELETED);
+		return;
+	}
 	if (!admin_is_served(c, req->sqe.opc)) {
 		tgt_req_fail(req, NVME_ST_INVALID_OPCODE);
 		return;

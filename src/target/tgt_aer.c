@@ -22,11 +22,6 @@ static unsigned aer_max(const struct tgt_ctrl *c)
 void tgt_aer_execute(struct tgt_ctrl *c, struct tgt_req *req)
 {
 	tgt_admin_of(req)->is_quiet = true;
-	if (c->state != TGT_CTRL_UP) {
-		req->is_silent = true;
-		tgt_req_complete(req, NVME_ST_ABORTED_SQ_DELETED);
-		return;
-	}
 	if (c->nr_aers >= aer_max(c)) {
 		tgt_req_fail(req, NVME_ST_AER_LIMIT);
 		return;

@@ -5,6 +5,8 @@
  */
 #include "rig.h"
 
+#include <sys/mman.h>
+
 #include "base/rng.h"
 
 static void submit_held(struct rig *r, struct peer *p, uint16_t qid, uint16_t nr)
@@ -213,12 +215,70 @@ static void test_enable_fails(void **state)
 	rig_fini(&r);
 }
 
+/*
+ * A controller that has failed goes down by messages; admin commands that it fetches in between do
+ * nothing any more. A queue made then would be one that nobody takes down.
+ */
+static void test_create_while_going(void **state)
+{
+	struct rig r = {0};
+	struct peer p;
+	struct nvme_sqe nop = {.opc = RIG_NOP, .nsid = 1};
+	struct nvme_sqe cq = {
+		.opc = 5, .cdw10 = 15u << 16 | 2, .cdw11 = 1, .prp1 = RIG_IOVA + 0x10000};
+	struct nvme_sqe sq = {.opc = 1,
+			      .cdw10 = 15u << 16 | 2,
+			      .cdw11 = 2u << 16 | 1,
+			      .prp1 = RIG_IOVA + 0x11000};
+	struct nvme_sqe kato = {.opc = 9, .cdw10 = 0x0f, .cdw11 = 1000};
+	int fd = memfd_create("ring", MFD_CLOEXEC);
+	const uint64_t iova = 0x40000000;
+
+	rig_init(&r, 1, NULL);
+	r.nr_fds--;
+	peer_open(&r, &p, PEER_STOCK);
+	for (unsigned turns = 0; turns < 8; turns++) {
+		assert_int_equal(ftruncate(fd, 4096), 0);
+		assert_int_equal(peer_map(&p, fd, 0, iova, 4096), 0);
+		peer_enable(&p);
+		assert_int_equal(peer_queue(&p, 1, 16), 0);
+		assert_int_equal(peer_queue_del(&p, 1), 0);
+		cq.cdw10 = 15u << 16 | 1;
+		sq.cdw10 = 15u << 16 | 1;
+		sq.cdw11 = 1u << 16 | 1;
+		sq.prp1 = iova;
+		assert_int_equal(peer_admin(&p, &cq, NULL), 0);
+		assert_int_equal(peer_admin(&p, &sq, NULL), 0);
+		cq.cdw10 = 15u << 16 | 2;
+		sq.cdw10 = 15u << 16 | 2;
+		sq.cdw11 = 2u << 16 | 1;
+		sq.prp1 = RIG_IOVA + 0x11000;
+		/* the ring faults: fatal */
+		assert_int_equal(ftruncate(fd, 0), 0);
+		peer_submit(&p, 1, &nop);
+		peer_ring(&p, 1);
+		rig_steps(&r, turns);
+		peer_submit(&p, 0, &cq);
+		peer_submit(&p, 0, &sq);
+		peer_submit(&p, 0, &kato);
+		peer_ring(&p, 0);
+		rig_steps(&r, 100);
+		assert_int_equal(peer_reg(&p, 0x1c, 4) & 2, 2);
+		assert_int_equal(peer_call(&p, VFIO_USER_DEVICE_RESET, NULL, 0), 0);
+		assert_int_equal(peer_unmap(&p, iova, 4096), 0);
+	}
+	close(fd);
+	peer_close(&p);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create_and_delete), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_delete_under_io),	  cmocka_unit_test(test_abort),
-		cmocka_unit_test(test_disable_under_io),  cmocka_unit_test(test_enable_fails),
+		cmocka_unit_test(test_create_and_delete),  cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_delete_under_io),	   cmocka_unit_test(test_abort),
+		cmocka_unit_test(test_disable_under_io),   cmocka_unit_test(test_enable_fails),
+		cmocka_unit_test(test_create_while_going),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
