@@ -304,6 +304,8 @@ int vfu_dma_unmap(struct vfu_dev *d, const struct vfio_user_dma_unmap *m)
 	if (m->flags & VFIO_USER_DMA_UNMAP_ALL) {
 		if (m->addr || m->size)
 			return -EINVAL;
+		if (nr == 0)
+			return 0; /* maps[] may not even be there */
 	} else {
 		at = vfu_dma_lower(d, m->addr);
 		if (at == d->nr_maps || d->maps[at]->addr != m->addr || d->maps[at]->len != m->size)

@@ -125,6 +125,10 @@ static void test_unmap_all(void **state)
 	assert_int_equal(peer_call(&p, VFIO_USER_DMA_UNMAP, &u, 24), 0); /* nothing left */
 	assert_int_equal(peer_map(&p, p.mem_fd, 0, RIG_IOVA, RIG_MEM_BYTES), 0);
 	peer_close(&p);
+	peer_connect(&r, &p); /* nothing was ever there */
+	assert_int_equal(peer_call(&p, VFIO_USER_VERSION, "\0\0\1\0", 4), 0);
+	assert_int_equal(peer_call(&p, VFIO_USER_DMA_UNMAP, &u, 24), 0);
+	peer_close(&p);
 	rig_fini(&r);
 }
 
