@@ -64,7 +64,8 @@ static void vfu_sock_answer(struct vfu_dev *d, uint32_t flags, uint32_t err, uin
 	must(s->tx_len == 0 && sizeof(s->tx_hdr) + len <= sizeof(s->tx));
 	vfu_sock_drop_fds(s);
 	s->rx_len = 0;
-	if (s->hdr.flags & VFIO_USER_NO_REPLY) {
+	/* The last word is always said: its going out is what closes. */
+	if (s->hdr.flags & VFIO_USER_NO_REPLY && !s->is_closing) {
 		vfu_sock_no_tx_fds(d);
 		return;
 	}
@@ -259,7 +260,6 @@ static bool vfu_sock_step(struct vfu_dev *d)
 	if (res == -EMSGSIZE || res == -EBADMSG) {
 		/* say so, then hang up: what follows isn't a message */
 		log_warn("vfu: %s: malformed message, closed", d->host);
-		s->hdr.flags &= ~VFIO_USER_NO_REPLY;
 		s->is_closing = true;
 		vfu_sock_fail(d, EINVAL);
 		return true;

@@ -179,6 +179,13 @@ static void test_order(void **state)
 	assert_int_equal(peer_call(&p, VFIO_USER_VERSION, version, sizeof(version)), EINVAL);
 	assert_true(peer_is_closed(&p));
 	peer_close(&p);
+	/* also one that wants no answer is told, and closed */
+	peer_connect(&r, &p);
+	peer_send(&p, &(struct peer_msg){VFIO_USER_DEVICE_RESET, VFIO_USER_NO_REPLY, payload, 0,
+					 NULL, 0});
+	assert_int_equal(peer_recv(&p), EINVAL);
+	assert_true(peer_is_closed(&p));
+	peer_close(&p);
 	rig_fini(&r);
 }
 
