@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "base/mono.h"
+#include "core/fd_drop.h"
 #include "transport/vfu/vfu_int.h"
 
 #define VFU_CLIENTS_DEFAULT 64
@@ -92,13 +93,20 @@ static void vfu_accepted(struct vfu *v, int fd)
 
 	if (v->nr_devs >= v->max_clients) {
 		log_once_warn("vfu: %s: more than %u clients, refused", v->path, v->max_clients);
-		close(fd);
+		vfu_sock_close(fd);
+		return;
+	}
+	/* Else somebody who comes and goes could fill our table with descriptors. */
+	if (fd_drop_nr_stuck() >= FD_DROP_THREADS) {
+		log_once_warn("vfu: %s: too many descriptors that can't be closed, refused",
+			      v->path);
+		vfu_sock_close(fd);
 		return;
 	}
 	err = vfu_dev_create(v, fd);
 	if (err) {
 		log_warn("vfu: %s: new client: %s, refused", v->path, strerrorname_np(-err));
-		close(fd);
+		vfu_sock_close(fd);
 	}
 }
 
@@ -231,7 +239,11 @@ static void vfu_pollers_off(struct reactor_round *rd, struct reactor *r)
 static void vfu_stopped(struct reactor_round *rd)
 {
 	struct vfu *v = container_of(rd, struct vfu, round);
+	int fd;
 
+	/* Who connected and was never accepted may have sent something, too. */
+	while ((fd = accept4(v->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+		vfu_sock_close(fd);
 	close(v->listen_fd);
 	v->listen_fd = -1;
 	v->stopped(v->stopped_arg);

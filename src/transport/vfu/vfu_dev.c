@@ -200,7 +200,7 @@ static void vfu_dev_destroy(struct vfu_dev *d)
 	list_del(&d->node);
 	if (--v->nr_devs == 0)
 		v->alone_since_ns = reactor_now_ns(vfu_home_reactor(v));
-	close(d->sock.fd);
+	vfu_sock_close(d->sock.fd);
 	vfu_dev_free(d);
 	vfu_dev_gone(v);
 }

@@ -14,17 +14,17 @@
  * release all references to that DMA region before replying").
  *
  * Nothing here trusts the descriptor: a file that is shorter than the mapping, or gets shorter,
- * faults inside mem/'s guard. Files that can make us wait for somebody (FUSE) are refused.
+ * faults inside mem/'s guard. It must be a file of memory: a page of any other comes from somebody
+ * who may be slow, or never answer, and every client waits meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
+#include "core/fd_drop.h"
 #include "transport/vfu/vfu_int.h"
 
 #define VFU_DMA_PAGE 4096u
-#define VFU_DMA_FUSE_MAGIC 0x65735546
 
 static struct vfu_ent *vfu_dma_find(struct vfu_snap *s, uint64_t addr)
 {
@@ -218,17 +218,16 @@ static int vfu_dma_check_map(const struct vfu_dev *d, const struct vfio_user_dma
 	return 0;
 }
 
-/* Memory files only: never one whose pages come from somebody who may not answer. */
 static int vfu_dma_check_fd(int fd)
 {
-	struct statfs fs;
 	struct stat st;
 
-	if (fstat(fd, &st) || fstatfs(fd, &fs))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
+	/* In this order: to ask a file of FUSE for its mode is to wait for its server. */
+	if (!fd_drop_is_memory(fd))
 		return -ENOTSUP;
-	return fs.f_type == VFU_DMA_FUSE_MAGIC ? -ENOTSUP : 0;
+	if (fstat(fd, &st))
+		return -errno;
+	return S_ISREG(st.st_mode) ? 0 : -ENOTSUP;
 }
 
 static int vfu_dma_open(const struct vfio_user_dma_map *m, int fd, struct vfu_map **map)
@@ -264,7 +263,7 @@ static int vfu_dma_open(const struct vfio_user_dma_map *m, int fd, struct vfu_ma
  */
 int vfu_dma_map(struct vfu_dev *d, const struct vfio_user_dma_map *m, int fd)
 {
-	struct vfu_map *map;
+	struct vfu_map *map = NULL;
 	uint32_t at;
 	int err;
 

@@ -256,6 +256,7 @@ struct vfu_sock {
 
 void vfu_sock_start(struct vfu_dev *d);
 void vfu_sock_shut(struct vfu_dev *d);
+void vfu_sock_close(int fd); /* with what lies in it unread */
 int vfu_sock_take_fd(struct vfu_dev *d, unsigned i);
 void vfu_sock_no_tx_fds(struct vfu_dev *d);
 void vfu_sock_reply(struct vfu_dev *d, uint32_t len);

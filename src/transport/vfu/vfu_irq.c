@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/fd_drop.h"
 #include "transport/vfu/vfu_int.h"
 
 static const uint64_t vfu_irq_one = 1;
@@ -203,19 +204,6 @@ static struct vfu_irqs *vfu_irq_new(struct vfu_dev *d)
 	return t;
 }
 
-static bool vfu_irq_is_eventfd(int fd)
-{
-	char path[40], link[40];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, link, sizeof(link) - 1);
-	if (n < 0)
-		return false;
-	link[n] = 0;
-	return strncmp(link, "anon_inode:[eventfd]", 20) == 0;
-}
-
 /* All or none: takes the descriptors of the message over, or leaves them all. 1 or -errno. */
 static int vfu_irq_assign(struct vfu_dev *d, struct vfu_irqs *t, const struct vfio_irq_set *set)
 {
@@ -227,7 +215,7 @@ static int vfu_irq_assign(struct vfu_dev *d, struct vfu_irqs *t, const struct vf
 		int fd = d->sock.fds[i];
 		int fl;
 
-		if (!vfu_irq_is_eventfd(fd))
+		if (!fd_drop_is_eventfd(fd))
 			return -EINVAL;
 		/* A full counter has already said what we want to say. */
 		fl = fcntl(fd, F_GETFL);

@@ -6,9 +6,13 @@
  *   poll for input -> header (16 bytes) -> payload -> vfu_proto_message() -> reply -> next
  *
  * Only the bytes of one message are read at a time, so descriptors that arrive belong to it; those
- * that nobody took are closed when it is answered. At most VFU_MSG_FDS of them: the kernel closes
- * the rest and says so, which ends the client, as does any header that makes no sense - nothing
- * behind it can be trusted. Everything else that is wrong is answered with an errno.
+ * that nobody took are closed when it is answered. More than VFU_MSG_FDS of them end the client, as
+ * does any header that makes no sense - nothing behind it can be trusted. Everything else that is
+ * wrong is answered with an errno.
+ *
+ * No descriptor of a client's is closed but by fd_drop(), since close() may wait. So room is made
+ * for as many as a message can carry, and a socket is emptied before it is closed: else the kernel
+ * would close what didn't fit, or was never read, on this thread.
  *
  * While a message waits for something (dev->wait) or its reply doesn't fit into the socket,
  * nothing is read; vfu_dev_resume() and the next POLLOUT go on.
@@ -19,15 +23,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/log.h"
+#include "core/fd_drop.h"
 #include "transport/vfu/vfu_int.h"
 
-#define VFU_SOCK_BUDGET 16 /* messages in one turn */
+#define VFU_SOCK_BUDGET 16   /* messages in one turn */
+#define VFU_SOCK_SCM_MAX 253 /* Linux, SCM_MAX_FD */
+
+union vfu_sock_ctl {
+	struct cmsghdr align;
+	uint8_t b[CMSG_SPACE(VFU_SOCK_SCM_MAX * sizeof(int))];
+};
 
 static void vfu_sock_drop_fds(struct vfu_sock *s)
 {
 	for (uint32_t i = 0; i < s->nr_fds; i++) {
 		if (s->fds[i] >= 0)
-			close(s->fds[i]);
+			fd_drop(s->fds[i]);
 	}
 	s->nr_fds = 0;
 }
@@ -91,38 +102,68 @@ void vfu_sock_fail(struct vfu_dev *d, int err)
 	vfu_sock_answer(d, VFIO_USER_ERROR, (uint32_t)err, 0);
 }
 
-static int vfu_sock_keep_fds(struct vfu_sock *s, struct msghdr *mh)
+/* The descriptors that came with a message: they are ours now. */
+static unsigned vfu_sock_came(struct msghdr *mh, int fds[VFU_SOCK_SCM_MAX])
 {
-	int err = mh->msg_flags & MSG_CTRUNC ? -EBADMSG : 0;
+	unsigned nr = 0, n;
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
-		size_t nr;
-
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
-		nr = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < nr; i++) {
-			int fd;
+		n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		must(nr + n <= VFU_SOCK_SCM_MAX);
+		memcpy(fds + nr, CMSG_DATA(c), n * sizeof(int));
+		nr += n;
+	}
+	return nr;
+}
 
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (s->nr_fds < VFU_MSG_FDS) {
-				s->fds[s->nr_fds++] = fd;
-			} else {
-				close(fd);
-				err = -EBADMSG;
-			}
+static int vfu_sock_keep_fds(struct vfu_sock *s, struct msghdr *mh)
+{
+	int err = mh->msg_flags & MSG_CTRUNC ? -EBADMSG : 0, fds[VFU_SOCK_SCM_MAX];
+	unsigned nr = vfu_sock_came(mh, fds);
+
+	for (unsigned i = 0; i < nr; i++) {
+		if (s->nr_fds < VFU_MSG_FDS) {
+			s->fds[s->nr_fds++] = fds[i];
+		} else {
+			fd_drop(fds[i]);
+			err = -EBADMSG;
 		}
 	}
 	return err;
 }
 
+/*
+ * Closes a client's socket. After the shutdown nothing more comes in, so the loop ends with what
+ * the socket held, which its buffer bounds.
+ */
+void vfu_sock_close(int fd)
+{
+	int fds[VFU_SOCK_SCM_MAX];
+	union vfu_sock_ctl ctl;
+	uint8_t buf[4096];
+	ssize_t n;
+
+	shutdown(fd, SHUT_RDWR);
+	do {
+		struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+		struct msghdr mh = {.msg_iov = &iov,
+				    .msg_iovlen = 1,
+				    .msg_control = &ctl,
+				    .msg_controllen = sizeof(ctl)};
+
+		n = recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		for (unsigned i = n > 0 ? vfu_sock_came(&mh, fds) : 0; i > 0; i--)
+			fd_drop(fds[i - 1]);
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	close(fd);
+}
+
 /* > 0 bytes, 0 nothing there, -errno; end of file is -EPIPE. */
 static int vfu_sock_recv(struct vfu_sock *s, uint32_t upto)
 {
-	union {
-		struct cmsghdr align;
-		uint8_t b[CMSG_SPACE(VFU_MSG_FDS * sizeof(int))];
-	} ctl;
+	union vfu_sock_ctl ctl;
 	struct iovec iov = {.iov_base = s->rx + s->rx_len, .iov_len = upto - s->rx_len};
 	struct msghdr mh = {.msg_iov = &iov,
 			    .msg_iovlen = 1,

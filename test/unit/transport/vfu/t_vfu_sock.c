@@ -5,12 +5,15 @@
  */
 #include "rig.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "base/rng.h"
+#include "core/fd_drop.h"
 
 static const uint8_t version[] = {0, 0, 1, 0};
 
@@ -265,13 +268,96 @@ static void test_descriptors(void **state)
 	rig_fini(&r);
 }
 
+/* A connection that will never take what was written, and a close that would wait for that. */
+static int lingering(int *other)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct linger l = {1, 600};
+	socklen_t len = sizeof(sa);
+	int ls = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static char buf[65536];
+
+	assert_int_equal(bind(ls, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(listen(ls, 1), 0);
+	assert_int_equal(getsockname(ls, (struct sockaddr *)&sa, &len), 0);
+	assert_int_equal(connect(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	*other = accept(ls, NULL, NULL);
+	assert_true(*other >= 0);
+	close(ls);
+	assert_int_equal(setsockopt(s, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	while (send(s, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		;
+	return s;
+}
+
+/* Sends the message with `nr` descriptors, the last of which lingers and is ours no more. */
+static void send_lingering(struct peer *p, uint16_t cmd, unsigned nr, int *other)
+{
+	struct vfio_user_dma_map map = {32, 3, 0, 0x1000, 0x1000};
+	int fds[64];
+
+	for (unsigned i = 0; i < nr; i++)
+		fds[i] = p->fd;
+	fds[nr - 1] = lingering(other);
+	peer_send(p, &(struct peer_msg){cmd, 0, &map, sizeof(map), fds, nr});
+	close(fds[nr - 1]);
+}
+
+/* However a descriptor comes whose close() waits, nobody waits. (The whole server runs here.) */
+static void test_lingering(void **state)
+{
+	struct rig r = {0};
+	struct peer p, q, good;
+	int other[6];
+
+	rig_init(&r, 1, &(struct vfu_opts){.max_clients = 3});
+	peer_open(&r, &good, PEER_STOCK);
+	peer_open(&r, &p, PEER_STOCK);
+	send_lingering(&p, VFIO_USER_DMA_MAP, 1, &other[0]);
+	assert_int_equal(peer_recv(&p), ENOTSUP);
+	send_lingering(&p, VFIO_USER_DEVICE_RESET, 3, &other[1]);
+	assert_int_equal(peer_recv(&p), 0);
+	send_lingering(&p, VFIO_USER_DEVICE_RESET, 60, &other[2]);
+	assert_int_equal(peer_recv(&p), EINVAL);
+	peer_close(&p);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 1);
+	/* never read: behind what closes the client, and in a socket that is refused */
+	peer_open(&r, &p, PEER_STOCK);
+	peer_send(&p, &(struct peer_msg){VFIO_USER_VERSION, 0, version, sizeof(version), NULL, 0});
+	send_lingering(&p, VFIO_USER_DMA_MAP, 1, &other[3]);
+	peer_reg(&good, 0, 8);
+	peer_close(&p);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 1);
+	peer_open(&r, &p, PEER_STOCK);
+	peer_open(&r, &q, PEER_STOCK);
+	peer_close(&q);
+	peer_connect(&r, &q);
+	send_lingering(&q, VFIO_USER_DMA_MAP, 1, &other[4]);
+	rig_steps(&r, 100);
+	peer_close(&q);
+	peer_reg(&good, 0, 8);
+	peer_close(&p);
+	peer_close(&good);
+	/* nor accepted */
+	peer_connect(&r, &q);
+	send_lingering(&q, VFIO_USER_DMA_MAP, 1, &other[5]);
+	peer_close(&q);
+	rig_stop(&r);
+	for (unsigned i = 0; i < 6; i++)
+		close(other[i]);
+	while (fd_drop_nr_stuck())
+		sched_yield();
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_torn),	    cmocka_unit_test(test_many_at_once),
 		cmocka_unit_test(test_slow_reader), cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_order),	    cmocka_unit_test(test_no_reply),
-		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_lingering),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

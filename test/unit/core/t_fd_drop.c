@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors whose close() would wait, and those whose would not: none makes us wait, all are
+ * closed.
+ */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/fd_drop.h"
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void test_kinds(void **state)
+{
+	int pipes[2], mem = memfd_create("m", MFD_CLOEXEC), efd = eventfd(0, EFD_CLOEXEC);
+	int shm = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int dir = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int path = open("/dev/shm", O_PATH | O_CLOEXEC);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	assert_true(fd_drop_is_memory(mem));
+	assert_true(shm < 0 || fd_drop_is_memory(shm));
+	assert_true(fd_drop_is_eventfd(efd));
+	for (int *fd = (int[]){dir, path, null, exe, pipes[0], efd, -1, 12345, -2}; *fd != -2; fd++)
+		assert_false(fd_drop_is_memory(*fd));
+	for (int *fd = (int[]){dir, path, null, exe, pipes[0], mem, -1, 12345, -2}; *fd != -2; fd++)
+		assert_false(fd_drop_is_eventfd(*fd));
+	for (int *fd = (int[]){dir, path, null, exe, pipes[0], pipes[1], mem, efd, shm, -1};
+	     *fd != -1; fd++) {
+		fd_drop(*fd);
+		while (is_open(*fd))
+			sched_yield();
+	}
+}
+
+/* A connection that will never take what was written, and a close that would wait for that. */
+static int lingering(int *other)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct linger l = {1, 600};
+	socklen_t len = sizeof(sa);
+	int ls = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static char buf[65536];
+
+	assert_int_equal(bind(ls, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(listen(ls, 1), 0);
+	assert_int_equal(getsockname(ls, (struct sockaddr *)&sa, &len), 0);
+	assert_int_equal(connect(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	*other = accept(ls, NULL, NULL);
+	assert_true(*other >= 0);
+	close(ls);
+	assert_int_equal(setsockopt(s, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+	while (send(s, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		;
+	return s;
+}
+
+static void test_lingering(void **state)
+{
+	int other[FD_DROP_THREADS + 8], last = -1;
+
+	/* More than there may be threads: those above stay open. */
+	for (unsigned i = 0; i < FD_DROP_THREADS + 8; i++) {
+		last = lingering(&other[i]);
+		fd_drop(last);
+	}
+	assert_int_equal(fd_drop_nr_stuck(), FD_DROP_THREADS);
+	assert_true(is_open(last));
+	/* a reset lets them go */
+	for (unsigned i = 0; i < FD_DROP_THREADS + 8; i++)
+		close(other[i]);
+	while (fd_drop_nr_stuck())
+		sched_yield();
+	fd_drop(last);
+	while (is_open(last))
+		sched_yield();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_lingering),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
