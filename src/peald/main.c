@@ -38,33 +38,39 @@ static void main_block(sigset_t *stop)
 
 int main(int argc, char **argv)
 {
-	struct peald_opts opts;
+	struct conf *c = conf_create();
 	struct peald_node *node = NULL;
 	sigset_t stop;
 	char size[16];
 	int sig, err;
 
-	peald_opt_parse(argc, argv, &opts);
+	if (!c) {
+		log_err("peald does not start: %s", strerror(ENOMEM));
+		return 1;
+	}
+	opt_args_parse(argc, argv, c);
+	log_set_level(c->log_level);
 	main_limits();
 	main_block(&stop);
 	err = mem_guard_init();
 	if (!err)
-		err = peald_node_create(&opts, &node);
+		err = peald_node_create(c, &node);
 	if (!err)
 		err = peald_node_start(node);
 	if (err) {
 		log_err("peald does not start: %s", strerror(-err));
 		return 1;
 	}
-	format_size(opts.dram_bytes, size);
+	format_size(c->dram_bytes, size);
 	log_info("peald %s: pid %d, %s of DRAM, %u reactor%s, seals by %s, listening on %s/cntrl",
-		 PEAL_VERSION, (int)getpid(), size, opts.nr_reactors,
-		 opts.nr_reactors == 1 ? "" : "s", hash_isa_name(), opts.dir);
+		 PEAL_VERSION, (int)getpid(), size, c->nr_reactors, c->nr_reactors == 1 ? "" : "s",
+		 hash_isa_name(), c->vfu.dir);
 	while (sigwait(&stop, &sig))
 		;
 	log_info("signal %d: stopping", sig);
 	peald_node_stop(node);
 	peald_node_destroy(node);
+	conf_destroy(c);
 	log_info("stopped");
 	return 0;
 }

@@ -35,7 +35,7 @@ struct peald_node {
 	struct tgt_subsys *subsys;
 	const struct tgt_csi_ops *csi;
 	struct tr *tr;
-	uint32_t nsids[PEALD_NS_MAX];
+	uint32_t nsids[CONF_NS_MAX];
 	uint32_t nr_started;
 	/* Worker 0's. */
 	struct mbox_msg stop_msg;
@@ -45,7 +45,7 @@ struct peald_node {
 	sem_t stopped;
 };
 
-static int node_reactor(struct peald_node *n, const struct peald_opts *o, unsigned i)
+static int node_reactor(struct peald_node *n, const struct conf *o, unsigned i)
 {
 	struct reactor_opts ro = {
 		.id = i,
@@ -66,14 +66,15 @@ static int node_reactor(struct peald_node *n, const struct peald_opts *o, unsign
 	return tgt_worker_create(n->tgt.reactors[i], i, NODE_REQS, &n->tgt.workers[i]);
 }
 
-static int node_namespace(struct peald_node *n, const struct peald_opts *o, unsigned i)
+static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i)
 {
 	struct kv_ns_opts ko = {
 		.name = o->ns[i].name,
 		.dram_bytes = o->ns[i].bytes,
-		.max_keys = o->max_keys,
-		.value_max = o->value_max,
-		.is_immutable = !o->ns[i].is_mutable,
+		.max_keys = o->ns[i].max_keys,
+		.value_max = o->ns[i].value_max,
+		.is_immutable = o->ns[i].is_immutable,
+		.is_read_only = o->ns[i].is_read_only,
 	};
 	struct tgt_ns *ns;
 	char size[16];
@@ -88,12 +89,12 @@ static int node_namespace(struct peald_node *n, const struct peald_opts *o, unsi
 	}
 	format_size(o->ns[i].bytes, size);
 	log_info("namespace %u: %s, %s of DRAM%s", i + 1, o->ns[i].name, size,
-		 o->ns[i].is_mutable ? ", rw" : "");
+		 o->ns[i].is_immutable ? "" : ", rw");
 	n->nsids[i] = i + 1;
 	return 0;
 }
 
-static int node_subsys(struct peald_node *n, const struct peald_opts *o)
+static int node_subsys(struct peald_node *n, const struct conf *o)
 {
 	struct tgt_subsys_opts so = {
 		.nqn = "nqn.2026-11.io.peal:kv",
@@ -101,7 +102,7 @@ static int node_subsys(struct peald_node *n, const struct peald_opts *o)
 		.model = "Peal KV",
 		.capacity_bytes = o->dram_bytes,
 	};
-	struct kv_ns_opts defaults = {.value_max = o->value_max, .is_immutable = !o->is_mutable};
+	struct kv_ns_opts defaults = {.value_max = o->value_max, .is_immutable = o->is_immutable};
 	const struct tgt_csi_ops *csi;
 	int err = tgt_subsys_create(&n->tgt, &so, &n->subsys);
 
@@ -117,25 +118,25 @@ static int node_subsys(struct peald_node *n, const struct peald_opts *o)
 	return err;
 }
 
-static int node_transport(struct peald_node *n, const struct peald_opts *o)
+static int node_transport(struct peald_node *n, const struct conf *o)
 {
 	struct vfu_opts vo = {
-		.dir = o->dir,
-		.max_clients = o->max_clients,
+		.dir = o->vfu.dir,
+		.max_clients = o->vfu.max_clients,
 		.poll_ns = o->poll_ns,
 		.is_busy = o->is_busy,
-		.record_dir = o->record_dir,
+		.record_dir = o->vfu.record[0] ? o->vfu.record : NULL,
 	};
 	int err = 0;
 
-	if (mkdir(o->dir, 0755) && errno != EEXIST)
+	if (mkdir(o->vfu.dir, 0755) && errno != EEXIST)
 		err = -errno;
 	if (!err)
 		err = vfu_create(n->subsys, &vo, &n->tr);
 	if (!err)
 		err = n->tr->ops->start(n->tr);
 	if (err)
-		log_err("vfio-user: listening on %s/cntrl: %s", o->dir, strerror(-err));
+		log_err("vfio-user: listening on %s/cntrl: %s", o->vfu.dir, strerror(-err));
 	return err;
 }
 
@@ -155,7 +156,7 @@ static void node_linger(struct timeout *t)
 	timeout_set(r, t, (since ? since : now) + n->linger_ns);
 }
 
-int peald_node_create(const struct peald_opts *o, struct peald_node **out)
+int peald_node_create(const struct conf *o, struct peald_node **out)
 {
 	struct peald_node *n = calloc(1, sizeof(*n));
 	int err = 0;

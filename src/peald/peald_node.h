@@ -7,12 +7,12 @@
 #ifndef PEALD_PEALD_NODE_H
 #define PEALD_PEALD_NODE_H
 
-#include "peald/peald_opt.h"
+#include "ctl/conf.h"
 
 struct peald_node;
 
 /* Everything but the threads; -errno, one log line says what failed. */
-int peald_node_create(const struct peald_opts *o, struct peald_node **n);
+int peald_node_create(const struct conf *c, struct peald_node **n);
 int peald_node_start(struct peald_node *n);
 /* Hosts are reset, namespaces ended, threads joined. */
 void peald_node_stop(struct peald_node *n);

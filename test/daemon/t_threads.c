@@ -346,17 +346,17 @@ static void test_clients(void **state)
 static int setup(void **state)
 {
 	static struct world w;
-	struct peald_opts o = {
-		.dir = w.dir,
+	static struct conf o = {
 		.dram_bytes = 24u << 20,
 		.nr_reactors = 4,
 		.nr_ns = 1,
-		.ns = {{.name = "kv", .bytes = 24u << 20, .is_mutable = true}},
+		.ns = {{.name = "kv", .bytes = 24u << 20}},
 	};
 
 	snprintf(w.dir, sizeof(w.dir), "/tmp/peal-threads-XXXXXX");
 	if (!mkdtemp(w.dir))
 		return -1;
+	snprintf(o.vfu.dir, sizeof(o.vfu.dir), "%s", w.dir);
 	snprintf(w.uri, sizeof(w.uri), "vfu:%s", w.dir);
 	w.seed = unit_seed(1);
 	w.nr_sessions = 5;

@@ -54,6 +54,31 @@ def wrong(peald, folder):
     assert not os.listdir(folder), os.listdir(folder)
 
 
+def config(peald, folder):
+    """A wrong file is told with its name, the line, the value and what was expected."""
+    path = f'{folder}/peald.yaml'
+    for text, says in [
+            ('reactors: 1\nnamespaces:\n- {name: kv, size: lots}\n',
+             [f"{path}:3:20: size: 'lots'", 'from 1.0 MiB']),
+            ('namespaces:\n- {name: kv, size: 8M}\ndram: 4M\n',
+             [f'{path}:2: ', '8388608', '4194304']),
+            ('what: 1\n', [f"{path}:1:1: 'what' is no key", 'reactors'])]:
+        with open(path, 'w', encoding='ascii') as f:
+            f.write(text)
+        for more in [], ['--check-config']:
+            done = run(peald, '--dir', folder, '--config', path, *more)
+            assert done.returncode == 2, f'{text}: status {done.returncode}, expected 2'
+            for word in says:
+                assert word in done.stderr, f'{text}: no {word} in: {done.stderr}'
+    with open(path, 'w', encoding='ascii') as f:
+        f.write('dram: 8M\nreactors: 2\n')
+    done = run(peald, '--check-config', '--config', path, '--reactors', '3')
+    assert done.returncode == 0 and 'good: 3 reactors, 8.0 MiB' in done.stdout, done
+    done = run(peald, '--check-config', '--config', f'{folder}/nowhere')
+    assert done.returncode == 2 and 'No such file' in done.stderr, done
+    os.unlink(path)
+
+
 def second(peald):
     with peer.daemon(peald, '--dram', '4M') as d:
         done = run(peald, '--dir', d.folder, '--dram', '4M')
@@ -101,6 +126,7 @@ def main():
     peald = sys.argv[1]
     with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
         wrong(peald, folder)
+        config(peald, folder)
     second(peald)
     nowhere(peald)
     linger(peald)

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A configuration from its defaults to the point where it fits together. See conf.h. Main thread.
+ */
+#include "ctl/conf.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/container.h"
+
+struct conf *conf_create(void)
+{
+	struct conf *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	opt_defaults(&conf_daemon, c);
+	for (unsigned i = 0; i < conf_nr_transports; i++)
+		opt_defaults(conf_transports[i], (char *)c + conf_transports[i]->base);
+	return c;
+}
+
+void conf_ns_clear(struct conf *c)
+{
+	for (uint32_t i = 0; i < c->nr_ns; i++)
+		free(c->ns[i].classes);
+	memset(c->ns, 0, sizeof(c->ns));
+	c->nr_ns = 0;
+}
+
+void conf_destroy(struct conf *c)
+{
+	if (!c)
+		return;
+	conf_ns_clear(c);
+	free(c);
+}
+
+struct conf_ns *conf_ns_add(struct conf *c)
+{
+	struct conf_ns *ns;
+
+	if (c->nr_ns == CONF_NS_MAX)
+		return NULL;
+	ns = &c->ns[c->nr_ns++];
+	opt_defaults(&conf_namespace, ns);
+	return ns;
+}
+
+struct conf_class *conf_class_add(struct conf_ns *ns)
+{
+	struct conf_class *cls;
+
+	if (ns->nr_classes == CONF_CLASSES_MAX)
+		return NULL;
+	cls = reallocarray(ns->classes, ns->nr_classes + 1, sizeof(*cls));
+	if (!cls)
+		return NULL;
+	ns->classes = cls;
+	cls += ns->nr_classes++;
+	memset(cls, 0, sizeof(*cls));
+	opt_defaults(&conf_class, cls);
+	return cls;
+}
+
+uint64_t conf_mem_available(void)
+{
+	auto_fclose FILE *f = fopen("/proc/meminfo", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			return (uint64_t)kib << 10;
+	return 0;
+}
+
+/* "FILE:LINE: " of a namespace that came from the file. */
+static int finish_where(const struct conf *c, const struct conf_ns *ns, char *err)
+{
+	if (!ns || !ns->line)
+		return snprintf(err, CONF_ERR_BYTES, "%s%s", ns ? "" : c->file,
+				ns || !c->file[0] ? "" : ": ");
+	return snprintf(err, CONF_ERR_BYTES, "%s:%u: ", c->file, ns->line);
+}
+
+__attribute__((format(printf, 4, 5))) static int finish_bad(const struct conf *c,
+							    const struct conf_ns *ns, char *err,
+							    const char *fmt, ...)
+{
+	int n = finish_where(c, ns, err);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err + n, CONF_ERR_BYTES - (size_t)n, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static int finish_classes(const struct conf *c, struct conf_ns *ns, char *err)
+{
+	for (unsigned i = 0; i < ns->nr_classes; i++) {
+		struct conf_class *cls = &ns->classes[i];
+
+		if (!cls->id)
+			return finish_bad(c, ns, err,
+					  "namespace %s: a class has no id, expected one",
+					  ns->name);
+		for (unsigned j = 0; j < i; j++)
+			if (ns->classes[j].id == cls->id)
+				return finish_bad(c, ns, err,
+						  "namespace %s: class %u is there twice, expected "
+						  "each once",
+						  ns->name, cls->id);
+		if (!cls->name[0])
+			snprintf(cls->name, sizeof(cls->name), "class-%u", cls->id);
+	}
+	return 0;
+}
+
+static int finish_ns(const struct conf *c, struct conf_ns *ns, char *err)
+{
+	if (!ns->name[0])
+		return finish_bad(c, ns, err, "a namespace has no name, expected one");
+	for (const struct conf_ns *o = c->ns; o < ns; o++)
+		if (strcmp(o->name, ns->name) == 0)
+			return finish_bad(c, ns, err,
+					  "two namespaces have the name '%s', expected another",
+					  ns->name);
+	if (ns->nr_tiers && ns->bytes)
+		return finish_bad(c, ns, err,
+				  "namespace %s has size and tiers, expected one of them",
+				  ns->name);
+	if (!ns->nr_tiers && !ns->bytes)
+		return finish_bad(c, ns, err,
+				  "namespace %s has neither size nor tiers, expected one",
+				  ns->name);
+	if (!ns->nr_tiers) {
+		ns->tiers[0] = (struct conf_tier){.kind = CONF_TIER_DRAM, .bytes = ns->bytes};
+		ns->nr_tiers = 1;
+	}
+	ns->bytes = ns->tiers[0].bytes;
+	if (!ns->has_immutable)
+		ns->is_immutable = c->is_immutable;
+	if (!ns->value_max)
+		ns->value_max = c->value_max;
+	if (!ns->max_keys)
+		ns->max_keys = c->max_keys;
+	return finish_classes(c, ns, err);
+}
+
+/* Without a word about memory: a quarter of what is free. */
+static int finish_memory(struct conf *c, char *err)
+{
+	const struct conf_ns *over = NULL;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < c->nr_ns; i++) {
+		sum += c->ns[i].bytes;
+		if (c->dram_bytes && sum > c->dram_bytes && !over)
+			over = &c->ns[i];
+	}
+	if (!c->dram_bytes)
+		c->dram_bytes = sum ? sum
+				    : align_down(conf_mem_available() / 4,
+						 (uint64_t)CONF_NS_BYTES_MIN);
+	if (over)
+		return finish_bad(c, over, err,
+				  "the namespaces want %llu bytes together, --dram has %llu: "
+				  "expected a smaller %s or a larger dram",
+				  (unsigned long long)sum, (unsigned long long)c->dram_bytes,
+				  over->name);
+	if (!c->dram_bytes)
+		return finish_bad(c, NULL, err,
+				  "no memory is free, expected --dram to say how much");
+	return 0;
+}
+
+static int finish_paths(struct conf *c, char *err)
+{
+	int n;
+
+	if (c->rpc_socket[0])
+		return 0;
+	n = snprintf(c->rpc_socket, sizeof(c->rpc_socket), "%s/rpc", c->vfu.dir);
+	if (n >= (int)sizeof(c->rpc_socket))
+		return finish_bad(c, NULL, err, "%s/rpc is too long for a socket", c->vfu.dir);
+	return 0;
+}
+
+int conf_finish(struct conf *c, char err[CONF_ERR_BYTES])
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < c->nr_ns && !rc; i++)
+		rc = finish_ns(c, &c->ns[i], err);
+	if (!rc)
+		rc = finish_memory(c, err);
+	if (!rc && c->nr_ns == 0) {
+		struct conf_ns *ns = conf_ns_add(c);
+
+		strcpy(ns->name, "kv");
+		ns->bytes = c->dram_bytes;
+		rc = finish_ns(c, ns, err);
+	}
+	return rc ? rc : finish_paths(c, err);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the daemon is to be: everything that the configuration file and the command line say,
+ * checked and complete. The file is read first, the command line overrides it, conf_finish() fills
+ * in what neither said and looks at how it fits together.
+ *
+ *   conf_init -> conf_yaml_load (file) -> opt_args_parse (command line) -> conf_finish -> build
+ *
+ * Errors are one line that names the file, the line in it, the value and what was expected. Main
+ * thread, before there are others; constant afterwards.
+ */
+#ifndef CTL_CONF_H
+#define CTL_CONF_H
+
+#include "ctl/opt.h"
+
+#define CONF_NS_MAX 64
+#define CONF_NAME_BYTES 64
+#define CONF_TIERS_MAX 4
+#define CONF_CLASSES_MAX 256 /* of a namespace */
+#define CONF_ERR_BYTES 1024
+#define CONF_SOCKET_BYTES 108 /* sun_path */
+#define CONF_NS_BYTES_MIN (1u << 20)
+#define CONF_BYTES_MAX (1ull << 46)
+#define CONF_HTTP_PORT 9440
+
+enum conf_tier_kind {
+	CONF_TIER_DRAM,
+};
+
+struct conf_tier {
+	uint8_t kind; /* enum conf_tier_kind */
+	uint64_t bytes;
+	char path[512]; /* of kinds that lie somewhere */
+};
+
+/* What the 16 bits of a value's class mean, as far as somebody has said it. */
+struct conf_class {
+	uint16_t id;
+	char name[CONF_NAME_BYTES];
+	char model[128];
+	char layout[128];
+	char dtype[32];
+	char codec[32];
+};
+
+struct conf_ns {
+	char name[CONF_NAME_BYTES];
+	uint64_t bytes;
+	uint32_t value_max; /* 0: the daemon's */
+	uint32_t max_keys;  /* 0: the daemon's */
+	bool is_immutable, has_immutable;
+	bool is_read_only;
+	unsigned line; /* in the file; 0: the command line's */
+	unsigned nr_tiers;
+	struct conf_tier tiers[CONF_TIERS_MAX];
+	unsigned nr_classes;
+	struct conf_class *classes; /* owned */
+};
+
+struct conf_vfu {
+	char dir[CONF_SOCKET_BYTES - 6]; /* "/cntrl" */
+	char record[1024];		 /* "": off */
+	uint32_t max_clients;
+};
+
+struct conf {
+	char file[1024]; /* "": none */
+	bool is_check;	 /* --check-config */
+	uint64_t dram_bytes;
+	uint64_t linger_s; /* 0: for ever */
+	uint64_t poll_ns;
+	uint32_t nr_reactors;
+	uint32_t value_max;
+	uint32_t max_keys;
+	bool is_busy;
+	bool is_immutable;  /* of the namespaces that don't say */
+	uint8_t log_level;  /* enum log_level */
+	char http_host[64]; /* numeric; "": no HTTP */
+	uint16_t http_port;
+	char rpc_socket[CONF_SOCKET_BYTES]; /* "none": no RPC */
+	struct conf_vfu vfu;
+	bool has_ns_args; /* --ns was given: the file's namespaces are forgotten */
+	uint32_t nr_ns;
+	struct conf_ns ns[CONF_NS_MAX];
+};
+
+/* The rows: conf_table.c. */
+extern const struct opt_group conf_daemon, conf_vfu, conf_namespace, conf_class;
+/* The transports that a file may name. */
+extern const struct opt_group *const conf_transports[];
+extern const unsigned conf_nr_transports;
+
+/* The kinds of tiers, indexed by enum conf_tier_kind: conf_tier.c. */
+struct conf_tier_row {
+	const char *name;
+	bool has_path;
+	const char *help;
+};
+extern const struct conf_tier_row conf_tier_rows[];
+extern const unsigned conf_nr_tier_rows;
+/* "dram 8G | ssd PATH 500G". 0 or -EINVAL and what was expected. */
+int conf_tier_parse(struct conf_ns *ns, const char *text, char expected[OPT_EXPECTED_BYTES]);
+void conf_tier_print(const struct conf_ns *ns, char value[OPT_VALUE_BYTES]);
+
+struct conf *conf_create(void); /* defaults; NULL = no memory */
+void conf_destroy(struct conf *c);
+void conf_ns_clear(struct conf *c); /* forgets all namespaces */
+/* A zeroed one with its defaults, or NULL: there are CONF_NS_MAX. */
+struct conf_ns *conf_ns_add(struct conf *c);
+/* NULL: there are CONF_CLASSES_MAX, or no memory. */
+struct conf_class *conf_class_add(struct conf_ns *ns);
+
+/* Reads the file over what is there. 0, or -errno and one line in err. */
+int conf_yaml_load(struct conf *c, const char *path, char err[CONF_ERR_BYTES]);
+/* The same from memory; `path` is for messages. */
+int conf_yaml_parse(struct conf *c, const char *path, const void *text, size_t bytes,
+		    char err[CONF_ERR_BYTES]);
+/* What nobody said, and whether it fits together. */
+int conf_finish(struct conf *c, char err[CONF_ERR_BYTES]);
+
+/* MemAvailable of /proc/meminfo, bytes; 0 when it can't be read. */
+uint64_t conf_mem_available(void);
+
+/*
+ * peald's command line: --config's file is read, the rest is laid over it, conf_finish(). Does not
+ * return on --help, --version, --check-config and errors (status 2).
+ */
+void opt_args_parse(int argc, char **argv, struct conf *c);
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows of the option table, and the few that read their value themselves. Order is that of the
+ * documents; rows of one section of the file stand together. Main thread.
+ * tidy: no-test: t_conf.c and t_opt_args.c go through every row
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "ctl/conf.h"
+#include "nvme/nvme_kv.h"
+
+#define ROWS(a) .opts = (a), .nr = sizeof(a) / sizeof((a)[0])
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+
+static const char *const log_levels[] = {"err", "warn", "info", "debug", NULL};
+
+static int table_text(char *to, size_t bytes, const char *text)
+{
+	if (!*text || strlen(text) >= bytes)
+		return -EINVAL;
+	strcpy(to, text);
+	return 0;
+}
+
+static int set_file(void *group, const char *text, char *expected)
+{
+	struct conf *c = group;
+
+	return table_text(c->file, sizeof(c->file), text);
+}
+
+static int set_poll(void *group, const char *text, char *expected)
+{
+	struct conf *c = group;
+	uint64_t us = 0;
+
+	c->is_busy = strcmp(text, "busy") == 0;
+	c->poll_ns = 0;
+	if (c->is_busy || strcmp(text, "adaptive") == 0)
+		return 0;
+	if (parse_u64(text, &us) || us < 1 || us > 1000000)
+		return -EINVAL;
+	c->poll_ns = us * 1000;
+	return 0;
+}
+
+static void get_poll(const void *group, char *value)
+{
+	const struct conf *c = group;
+
+	if (c->poll_ns)
+		snprintf(value, OPT_VALUE_BYTES, "%llu", (unsigned long long)c->poll_ns / 1000);
+	else
+		strcpy(value, c->is_busy ? "busy" : "adaptive");
+}
+
+static int set_mutable(void *group, const char *text, char *expected)
+{
+	((struct conf *)group)->is_immutable = false;
+	return 0;
+}
+
+/* NAME=SIZE[,rw] */
+static int set_ns(void *group, const char *text, char *expected)
+{
+	const char *eq = strchr(text, '='), *comma;
+	struct conf *c = group;
+	char size[32], bounds[PARSE_EXPECTED_BYTES];
+	struct conf_ns *ns;
+	size_t n;
+
+	if (!eq || eq == text || (size_t)(eq - text) >= CONF_NAME_BYTES)
+		return -EINVAL;
+	comma = strchrnul(eq, ',');
+	n = (size_t)(comma - eq - 1);
+	if (n >= sizeof(size) || (*comma && strcmp(comma, ",rw")))
+		return -EINVAL;
+	if (!c->has_ns_args)
+		conf_ns_clear(c);
+	c->has_ns_args = true;
+	ns = conf_ns_add(c);
+	if (!ns) {
+		snprintf(expected, OPT_EXPECTED_BYTES, "at most %d namespaces", CONF_NS_MAX);
+		return -EINVAL;
+	}
+	memcpy(ns->name, text, (size_t)(eq - text));
+	memcpy(size, eq + 1, n);
+	size[n] = 0;
+	if (parse_size_within(size, CONF_NS_BYTES_MIN, CONF_BYTES_MAX, &ns->bytes, bounds)) {
+		snprintf(expected, OPT_EXPECTED_BYTES, "'%s' to be %s", size, bounds);
+		return -EINVAL;
+	}
+	ns->has_immutable = *comma;
+	return 0;
+}
+
+/* "ADDR:PORT", "PORT" and ":PORT" on the loopback, "[ADDR]:PORT"; numbers only: no look-ups. */
+static int set_listen(void *group, const char *text, char *expected)
+{
+	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
+	struct conf *c = group;
+	unsigned char addr[16];
+	char host[64];
+	uint64_t v;
+	size_t n = colon ? (size_t)(colon - text) : 0;
+	int family = AF_INET;
+
+	if (strcmp(text, "none") == 0) {
+		c->http_host[0] = 0;
+		return 0;
+	}
+	if (n > 2 && text[0] == '[' && text[n - 1] == ']') {
+		family = AF_INET6;
+		text++;
+		n -= 2;
+	}
+	if (n >= sizeof(host))
+		return -EINVAL;
+	memcpy(host, text, n);
+	host[n] = 0;
+	if (!n || strcmp(host, "localhost") == 0)
+		strcpy(host, "127.0.0.1");
+	if (parse_u64(port, &v) || v > 65535 || inet_pton(family, host, addr) != 1)
+		return -EINVAL;
+	strcpy(c->http_host, host);
+	c->http_port = (uint16_t)v;
+	return 0;
+}
+
+static void get_listen(const void *group, char *value)
+{
+	const struct conf *c = group;
+	bool is_v6 = strchr(c->http_host, ':');
+
+	if (!c->http_host[0])
+		strcpy(value, "none");
+	else
+		snprintf(value, OPT_VALUE_BYTES, "%s%s%s:%u", is_v6 ? "[" : "", c->http_host,
+			 is_v6 ? "]" : "", c->http_port);
+}
+
+static const struct opt daemon_rows[] = {
+	{.name = "config",
+	 .letter = 'c',
+	 .arg = "FILE",
+	 .kind = OPT_CALL,
+	 .set = set_file,
+	 .expected = "a file of at most 1023 characters",
+	 .help = "Read this file first; the command line overrides it. See peald.yaml(5)"},
+	{.name = "check-config",
+	 .kind = OPT_FLAG,
+	 OPT_FIELD(conf, is_check),
+	 .help = "Say whether the configuration is good, and stop: status 0, or 2 and what "
+		 "is wrong"},
+	{.key = "dram",
+	 .name = "dram",
+	 .letter = 'm',
+	 .arg = "SIZE",
+	 .kind = OPT_SIZE,
+	 OPT_FIELD(conf, dram_bytes),
+	 .min = CONF_NS_BYTES_MIN,
+	 .max = CONF_BYTES_MAX,
+	 .dflt_help = "what the namespaces want; without any, a quarter of what is free",
+	 .help = "Memory for values, everything included, all namespaces together"},
+	{.key = "reactors",
+	 .name = "reactors",
+	 .letter = 'r',
+	 .arg = "N",
+	 .kind = OPT_NUMBER,
+	 OPT_FIELD(conf, nr_reactors),
+	 .min = 1,
+	 .max = 32,
+	 .dflt = "1",
+	 .help = "Threads that serve commands, 1 to 32. Keys are spread over them"},
+	{.name = "ns",
+	 .letter = 'n',
+	 .arg = "NAME=SIZE[,rw]",
+	 .kind = OPT_CALL,
+	 .set = set_ns,
+	 .expected = "NAME=SIZE or NAME=SIZE,rw, as in kv=4G",
+	 .dflt_help = "one, kv, of all the memory",
+	 .help = "A namespace; repeatable. rw: values of a key may change; else the same key "
+		 "always "
+		 "means the same bytes. Namespaces of the file are forgotten"},
+	{.name = "no-immutable",
+	 .kind = OPT_CALL,
+	 .set = set_mutable,
+	 .expected = "no value",
+	 .help = "Namespaces are rw unless they say otherwise"},
+	{.key = "immutable",
+	 .kind = OPT_BOOL,
+	 OPT_FIELD(conf, is_immutable),
+	 .dflt = "yes",
+	 .help = "Whether in namespaces that don't say a key always means the same bytes"},
+	{.key = "value_max",
+	 .name = "value-max",
+	 .arg = "SIZE",
+	 .kind = OPT_SIZE,
+	 OPT_FIELD(conf, value_max),
+	 .min = 1,
+	 .max = NVME_KV_VALUE_MAX,
+	 .dflt = "128M",
+	 .help = "Largest value of namespaces that don't say; 128M is the most"},
+	{.key = "max_keys",
+	 .name = "max-keys",
+	 .arg = "N",
+	 .kind = OPT_NUMBER,
+	 OPT_FIELD(conf, max_keys),
+	 .min = 1024,
+	 .max = UINT32_MAX - 1,
+	 .dflt_help = "its size / 4 KiB",
+	 .help = "Most keys of a namespace that doesn't say"},
+	{.key = "linger",
+	 .name = "linger",
+	 .arg = "SECONDS",
+	 .kind = OPT_NUMBER,
+	 OPT_FIELD(conf, linger_s),
+	 .min = 1,
+	 .max = 365 * 86400,
+	 .dflt_help = "never",
+	 .help = "Exit when no client was attached for so long"},
+	{.key = "poll",
+	 .name = "poll",
+	 .arg = "busy|adaptive|USEC",
+	 .kind = OPT_CALL,
+	 .set = set_poll,
+	 .get = get_poll,
+	 .dflt = "adaptive",
+	 .expected = "busy, adaptive or a number of microseconds from 1 to 1000000",
+	 .help = "What an idle thread does: adaptive sleeps and is woken (stock guests, which "
+		 "can't, "
+		 "are looked after every 5000 us), busy never sleeps, a number is the period at "
+		 "which it looks"},
+	{.key = "log.level",
+	 .name = "log-level",
+	 .arg = "err|warn|info|debug",
+	 .kind = OPT_CHOICE,
+	 OPT_FIELD(conf, log_level),
+	 .names = log_levels,
+	 .dflt = "info",
+	 .help = "What goes to the log, which is standard error"},
+	{.key = "http.listen",
+	 .name = "http",
+	 .arg = "[ADDR:]PORT",
+	 .kind = OPT_CALL,
+	 .set = set_listen,
+	 .get = get_listen,
+	 .dflt = "none",
+	 .expected = "a port, ADDR:PORT or [ADDR6]:PORT in numbers, or none",
+	 .help = "Serve /metrics and /healthz there. Without ADDR on 127.0.0.1: nobody else "
+		 "reaches "
+		 "it. 0 is a free port, which the log names. Usual: " STRING(CONF_HTTP_PORT)},
+	{.key = "rpc.socket",
+	 .name = "rpc",
+	 .arg = "PATH",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf, rpc_socket),
+	 .min = 1,
+	 .expected = "a path, or none,",
+	 .dflt_help = "rpc in the folder of --dir",
+	 .help = "Socket of the control plane (JSON-RPC), mode 0600, for the daemon's own user and "
+		 "root; none: no such socket"},
+};
+
+const struct opt_group conf_daemon = {
+	.name = "daemon", .help = "The whole daemon.", ROWS(daemon_rows)};
+
+static const struct opt vfu_rows[] = {
+	{.key = "dir",
+	 .name = "dir",
+	 .letter = 'd',
+	 .arg = "DIR",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_vfu, dir),
+	 .min = 1,
+	 .expected = "a path",
+	 .dflt = "/run/peal",
+	 .help = "Folder of the socket, DIR/cntrl"},
+	{.key = "max_clients",
+	 .name = "max-clients",
+	 .arg = "N",
+	 .kind = OPT_NUMBER,
+	 OPT_FIELD(conf_vfu, max_clients),
+	 .min = 1,
+	 .max = 256,
+	 .dflt = "64",
+	 .help = "Clients at a time"},
+	{.key = "record",
+	 .name = "record",
+	 .arg = "DIR",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_vfu, record),
+	 .min = 1,
+	 .expected = "a path",
+	 .dflt_help = "no recording",
+	 .help = "Record each controller's commands, without values, to a file there: for replay "
+		 "and "
+		 "bug reports"},
+};
+
+const struct opt_group conf_vfu = {
+	.name = "vfu",
+	.help = "vfio-user on a unix socket: libpeal, QEMU, SPDK hosts, GPUs.",
+	ROWS(vfu_rows),
+	.base = offsetof(struct conf, vfu)};
+
+const struct opt_group *const conf_transports[] = {&conf_vfu};
+const unsigned conf_nr_transports = sizeof(conf_transports) / sizeof(conf_transports[0]);
+
+static int set_immutable(void *group, const char *text, char *expected)
+{
+	static const struct opt row = {.kind = OPT_BOOL, OPT_FIELD(conf_ns, is_immutable)};
+	struct conf_ns *ns = group;
+
+	ns->has_immutable = true;
+	return opt_set(&row, group, text, expected);
+}
+
+static void get_immutable(const void *group, char *value)
+{
+	strcpy(value, ((const struct conf_ns *)group)->is_immutable ? "yes" : "no");
+}
+
+static int set_tiers(void *group, const char *text, char *expected)
+{
+	return conf_tier_parse(group, text, expected);
+}
+
+static void get_tiers(const void *group, char *value)
+{
+	conf_tier_print(group, value);
+}
+
+static const struct opt namespace_rows[] = {
+	{.key = "name",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_ns, name),
+	 .min = 1,
+	 .expected = "a name",
+	 .arg = "NAME",
+	 .help = "What people, metrics and RPCs call it; its identifiers come from it"},
+	{.key = "size",
+	 .kind = OPT_SIZE,
+	 OPT_FIELD(conf_ns, bytes),
+	 .min = CONF_NS_BYTES_MIN,
+	 .max = CONF_BYTES_MAX,
+	 .arg = "SIZE",
+	 .help = "Its share of the memory, everything included: the same as tiers: dram SIZE"},
+	{.key = "tiers",
+	 .kind = OPT_CALL,
+	 .set = set_tiers,
+	 .get = get_tiers,
+	 .arg = "dram SIZE [| ...]",
+	 .expected = "tiers from the top down, as in dram 8G",
+	 .help = "Where its values lie, from the top down; instead of size"},
+	{.key = "immutable",
+	 .kind = OPT_CALL,
+	 .set = set_immutable,
+	 .get = get_immutable,
+	 .arg = "yes|no",
+	 .expected = "yes or no",
+	 .dflt_help = "the daemon's",
+	 .help = "Does a key always mean the same bytes, as when keys are hashes of what they "
+		 "stand "
+		 "for"},
+	{.key = "read_only",
+	 .kind = OPT_BOOL,
+	 OPT_FIELD(conf_ns, is_read_only),
+	 .arg = "yes|no",
+	 .dflt = "no",
+	 .help = "Stores and deletes are refused"},
+	{.key = "value_max",
+	 .kind = OPT_SIZE,
+	 OPT_FIELD(conf_ns, value_max),
+	 .min = 1,
+	 .max = NVME_KV_VALUE_MAX,
+	 .arg = "SIZE",
+	 .dflt_help = "the daemon's",
+	 .help = "Largest value"},
+	{.key = "max_keys",
+	 .kind = OPT_NUMBER,
+	 OPT_FIELD(conf_ns, max_keys),
+	 .min = 1024,
+	 .max = UINT32_MAX - 1,
+	 .arg = "N",
+	 .dflt_help = "the daemon's",
+	 .help = "Most keys"},
+};
+
+const struct opt_group conf_namespace = {
+	.name = "namespaces",
+	.help = "A namespace has its own keys and its own share of each tier.",
+	ROWS(namespace_rows)};
+
+static const struct opt class_rows[] = {
+	{.key = "id",
+	 .kind = OPT_NUMBER,
+	 OPT_FIELD(conf_class, id),
+	 .min = 1,
+	 .max = 65535,
+	 .arg = "N",
+	 .help = "The 16 bits that values of this class carry"},
+	{.key = "name",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_class, name),
+	 .min = 1,
+	 .arg = "NAME",
+	 .expected = "a name",
+	 .dflt_help = "class- and its id",
+	 .help = "For people and metrics"},
+	{.key = "model",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_class, model),
+	 .arg = "TEXT",
+	 .help = "The model whose values they are"},
+	{.key = "layout",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_class, layout),
+	 .arg = "TEXT",
+	 .help = "How the numbers of a block lie: heads, layers, tokens per block"},
+	{.key = "dtype",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_class, dtype),
+	 .arg = "TEXT",
+	 .help = "What a number is: bf16, fp8_e4m3"},
+	{.key = "codec",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_class, codec),
+	 .arg = "TEXT",
+	 .dflt = "raw",
+	 .help = "How values are stored"},
+};
+
+const struct opt_group conf_class = {
+	.name = "classes",
+	.help = "What the class numbers of a namespace's values stand for.",
+	ROWS(class_rows)};
