@@ -82,12 +82,28 @@ static bool env_sim_is_due(struct env_sim *s, const struct env_sim_req *q)
 	return q->due_ns <= *s->o.clock_ns;
 }
 
+/* No position: an eventfd or the like. Never waits; a real env would go on trying on a thread. */
+static int env_sim_real_stream(const struct io_req *io)
+{
+	struct pollfd pfd = {.fd = io->fd, .events = io->op == IO_READ ? POLLIN : POLLOUT};
+	ssize_t n;
+
+	if (poll(&pfd, 1, 0) <= 0)
+		return -EAGAIN;
+	n = io->op == IO_READ ? readv(io->fd, io->iov, (int)io->nr_iov)
+			      : writev(io->fd, io->iov, (int)io->nr_iov);
+	return n < 0 ? -errno : (int)n;
+}
+
 static int env_sim_real(const struct io_req *io)
 {
-	ssize_t n = io->op == IO_READ	 ? preadv(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off)
-		    : io->op == IO_WRITE ? pwritev(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off)
-					 : fsync(io->fd);
+	ssize_t n;
 
+	if (io->op != IO_FSYNC && io->off == UINT64_MAX)
+		return env_sim_real_stream(io);
+	n = io->op == IO_READ	 ? preadv(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off)
+	    : io->op == IO_WRITE ? pwritev(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off)
+				 : fsync(io->fd);
 	return n < 0 ? -errno : (int)n;
 }
 
