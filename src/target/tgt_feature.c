@@ -60,8 +60,8 @@ static void kato_set(struct tgt_ctrl *c, struct tgt_req *req)
 }
 
 /*
- * CDW11: TMPTH 15:0, TMPSEL 19:16, THSEL 21:20. Composite only, which never changes: it warns when a
- * threshold is set on the other side of it.
+ * CDW11: TMPTH 15:0, TMPSEL 19:16, THSEL 21:20. Composite only, which never changes: it warns when
+ * a threshold is set on the other side of it.
  */
 static uint32_t *temp_of(struct tgt_ctrl *c, uint32_t cdw11, bool is_set)
 {
