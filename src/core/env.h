@@ -19,7 +19,8 @@ enum io_op {
 	IO_READ,  /* preadv */
 	IO_WRITE, /* pwritev */
 	IO_FSYNC,
-	IO_CANCEL, /* of `target`, whose own end() runs with -ECANCELED or its result */
+	IO_FALLOCATE, /* fallocate: mode, off, len */
+	IO_CANCEL,    /* of `target`, whose own end() runs with -ECANCELED or its result */
 };
 
 struct io_req {
@@ -29,6 +30,8 @@ struct io_req {
 	uint32_t nr_iov;
 	const struct iovec *iov;
 	uint64_t off; /* bytes */
+	uint64_t len; /* bytes, of IO_FALLOCATE alone, and so is mode */
+	int mode;     /* FALLOC_FL_... */
 	struct io_req *target;
 	void (*end)(struct io_req *io, int res); /* res >= 0: bytes or revents; < 0: -errno */
 	struct io_req *next;			 /* the env's, and so is res */

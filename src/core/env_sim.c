@@ -6,6 +6,7 @@
 #include "core/env_sim.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -97,13 +98,27 @@ static int env_sim_real_stream(const struct io_req *io)
 
 static int env_sim_real(const struct io_req *io)
 {
-	ssize_t n;
+	ssize_t n = -1;
 
-	if (io->op != IO_FSYNC && io->off == UINT64_MAX)
+	if ((io->op == IO_READ || io->op == IO_WRITE) && io->off == UINT64_MAX)
 		return env_sim_real_stream(io);
-	n = io->op == IO_READ	 ? preadv(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off)
-	    : io->op == IO_WRITE ? pwritev(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off)
-				 : fsync(io->fd);
+	switch (io->op) {
+	case IO_READ:
+		n = preadv(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off);
+		break;
+	case IO_WRITE:
+		n = pwritev(io->fd, io->iov, (int)io->nr_iov, (off_t)io->off);
+		break;
+	case IO_FSYNC:
+		n = fsync(io->fd);
+		break;
+	case IO_FALLOCATE:
+		n = fallocate(io->fd, io->mode, (off_t)io->off, (off_t)io->len);
+		break;
+	case IO_POLL:
+	case IO_CANCEL:
+		must_not_reach();
+	}
 	return n < 0 ? -errno : (int)n;
 }
 
@@ -130,6 +145,7 @@ static int env_sim_result(struct env_sim *s, struct io_req *io)
 	case IO_READ:
 	case IO_WRITE:
 	case IO_FSYNC:
+	case IO_FALLOCATE:
 		return s->o.io ? s->o.io(s->o.arg, io) : env_sim_real(io);
 	case IO_CANCEL:
 		return env_sim_cancel(s, io->target);

@@ -26,8 +26,8 @@ struct env_sim_opts {
 	uint64_t *clock_ns;    /* shared by the envs of a simulation; NULL: its own, from 0 on */
 	uint64_t delay_max_ns; /* a request takes 0 to this long */
 	/*
-	 * Does a READ, WRITE or FSYNC when its time has come, and says its result; NULL: the real
-	 * system call.
+	 * Does a READ, WRITE, FSYNC or FALLOCATE when its time has come, and says its result;
+	 * NULL: the real system call.
 	 */
 	int (*io)(void *arg, struct io_req *io);
 	/* Instead of moving the clock in wait(); it may step other reactors. */

@@ -110,6 +110,9 @@ static void uring_prep(struct io_uring_sqe *sqe, struct io_req *io)
 	case IO_FSYNC:
 		io_uring_prep_fsync(sqe, io->fd, 0);
 		break;
+	case IO_FALLOCATE:
+		io_uring_prep_fallocate(sqe, io->fd, io->mode, (off_t)io->off, (off_t)io->len);
+		break;
 	case IO_CANCEL:
 		io_uring_prep_cancel(sqe, io->target, 0);
 		break;

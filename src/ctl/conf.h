@@ -17,6 +17,7 @@
 #define CONF_NS_MAX 64
 #define CONF_NAME_BYTES 64
 #define CONF_TIERS_MAX 4
+#define CONF_BLOCKS_MAX 8
 #define CONF_CLASSES_MAX 256 /* of a namespace */
 #define CONF_ERR_BYTES 1024
 #define CONF_SOCKET_BYTES 108 /* sun_path */
@@ -58,6 +59,13 @@ struct conf_ns {
 	struct conf_class *classes; /* owned */
 };
 
+/* A block namespace: its NSID comes behind those of ns. */
+struct conf_block {
+	char path[512];
+	uint64_t size_bytes; /* 0 = the file's */
+	uint32_t lba_bytes;
+};
+
 struct conf_vfu {
 	char dir[CONF_SOCKET_BYTES - 6]; /* "/cntrl" */
 	char record[1024];		 /* "": off */
@@ -83,6 +91,8 @@ struct conf {
 	bool has_ns_args; /* --ns was given: the file's namespaces are forgotten */
 	uint32_t nr_ns;
 	struct conf_ns ns[CONF_NS_MAX];
+	uint32_t nr_blocks;
+	struct conf_block blocks[CONF_BLOCKS_MAX];
 };
 
 /* The rows: conf_table.c. */
@@ -102,6 +112,9 @@ extern const unsigned conf_nr_tier_rows;
 /* "dram 8G | ssd PATH 500G". 0 or -EINVAL and what was expected. */
 int conf_tier_parse(struct conf_ns *ns, const char *text, char expected[OPT_EXPECTED_BYTES]);
 void conf_tier_print(const struct conf_ns *ns, char value[OPT_VALUE_BYTES]);
+
+/* "FILE[,size=SIZE][,lba=512|4096]": one more. 0 or -EINVAL and what was expected. */
+int conf_block_parse(struct conf *c, const char *text, char expected[OPT_EXPECTED_BYTES]);
 
 struct conf *conf_create(void); /* defaults; NULL = no memory */
 void conf_destroy(struct conf *c);

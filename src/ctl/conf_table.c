@@ -99,6 +99,11 @@ static int set_ns(void *group, const char *text, char *expected)
 	return 0;
 }
 
+static int set_block(void *group, const char *text, char *expected)
+{
+	return conf_block_parse(group, text, expected);
+}
+
 /* "ADDR:PORT", "PORT" and ":PORT" on the loopback, "[ADDR]:PORT"; numbers only: no look-ups. */
 static int set_listen(void *group, const char *text, char *expected)
 {
@@ -187,6 +192,16 @@ static const struct opt daemon_rows[] = {
 	 .help = "A namespace; repeatable. rw: values of a key may change; else the same key "
 		 "always "
 		 "means the same bytes. Namespaces of the file are forgotten"},
+	{.key = "block",
+	 .name = "block",
+	 .arg = "FILE[,size=SIZE][,lba=512|4096]",
+	 .kind = OPT_CALL,
+	 .set = set_block,
+	 .expected = "FILE[,size=SIZE][,lba=512|4096]",
+	 .dflt_help = "none",
+	 .help = "A block namespace on a file or block device, with an NSID behind the others'; "
+		 "repeatable. size makes a file that isn't there. It tells a broken path from a "
+		 "broken KV layer"},
 	{.name = "no-immutable",
 	 .kind = OPT_CALL,
 	 .set = set_mutable,

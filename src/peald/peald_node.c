@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "base/parse.h"
+#include "blk/blk.h"
 #include "kv/kv.h"
 #include "mem/mem.h"
 #include "peald/peald_node.h"
@@ -94,6 +95,30 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	return 0;
 }
 
+static int node_block(struct peald_node *n, const struct conf_block *b, uint32_t nsid)
+{
+	struct blk_ns_opts bo = {
+		.path = b->path, .size_bytes = b->size_bytes, .lba_bytes = b->lba_bytes};
+	struct tgt_ns *ns;
+	char size[16];
+	int err = blk_ns_create(n->subsys, &bo, &ns);
+
+	if (!err)
+		err = tgt_subsys_ns_add(n->subsys, ns, nsid);
+	if (err) {
+		log_err("block namespace on %s: %s%s", b->path, strerror(-err),
+			err == -ENOENT ? " (size=SIZE would make it)"
+			: err == -EINVAL
+				? " (expected a file of that size, a multiple of the block)"
+			: err == -EWOULDBLOCK ? " (another daemon has it)"
+					      : "");
+		return err;
+	}
+	format_size(blk_ns_bytes(ns), size);
+	log_info("namespace %u: %s, %s of blocks of %u", nsid, b->path, size, b->lba_bytes);
+	return 0;
+}
+
 static int node_subsys(struct peald_node *n, const struct conf *o)
 {
 	struct tgt_subsys_opts so = {
@@ -115,6 +140,10 @@ static int node_subsys(struct peald_node *n, const struct conf *o)
 	tgt_subsys_csi_add(n->subsys, csi);
 	for (unsigned i = 0; i < o->nr_ns && !err; i++)
 		err = node_namespace(n, o, i);
+	if (o->nr_blocks)
+		tgt_subsys_csi_add(n->subsys, blk_csi());
+	for (unsigned i = 0; i < o->nr_blocks && !err; i++)
+		err = node_block(n, &o->blocks[i], o->nr_ns + i + 1);
 	return err;
 }
 

@@ -204,7 +204,10 @@ struct tgt_ns_ops {
 	 * them.
 	 */
 	uint16_t (*identify)(struct tgt_ns *ns, uint8_t cns, void *buf);
-	/* Bytes: capacity and used, for Identify Controller, logs and CNS 00h. */
+	/*
+	 * Bytes: capacity and used, for Identify Controller, logs and CNS 00h. What lies outside
+	 * of the node's capacity (a file's blocks) says 0.
+	 */
 	void (*sizes)(struct tgt_ns *ns, uint64_t *capacity, uint64_t *used);
 	/* New capacity; done(arg, NVMe status) on `home`. NULL: can't. */
 	void (*resize)(struct tgt_ns *ns, struct reactor *home, uint64_t bytes,
@@ -258,6 +261,7 @@ struct tgt_csi_ops {
 	void (*create)(void *arg, struct reactor *home, uint64_t bytes,
 		       void (*done)(void *arg, uint16_t st, struct tgt_ns *ns), void *done_arg);
 	void *arg;
+	uint16_t oncs; /* bits of Identify Controller's ONCS that the set brings */
 };
 
 struct tgt_subsys_opts {

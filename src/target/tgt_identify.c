@@ -32,6 +32,17 @@ static void ctrl_capacity(struct tgt_ctrl *c, struct nvme_id_ctrl *id)
 	put_u128(id->unvmcap, all > used ? all - used : 0);
 }
 
+/* What the command sets bring, and SEL of Get Features. */
+static uint16_t ctrl_oncs(const struct tgt_ctrl *c)
+{
+	uint16_t oncs = NVME_CTRL_ONCS_SAVE_FEATURES;
+
+	for (unsigned csi = 0; csi < TGT_CSI_NR; csi++)
+		if (c->ss->csi[csi])
+			oncs |= c->ss->csi[csi]->oncs;
+	return oncs;
+}
+
 static void ctrl_fabrics(struct nvme_id_ctrl *id)
 {
 	id->ioccsz = htole32((64 + 8192) / 16); /* 16-byte units: SQE and 8 KiB in the capsule */
@@ -76,8 +87,8 @@ static uint16_t identify_ctrl(struct tgt_ctrl *c, struct tgt_req *req, void *buf
 	id->maxcmd = htole16(TGT_MQES + 1);
 	id->nn = htole32(TGT_NS_MAX);
 	id->mnan = htole32(TGT_NS_MAX);
-	id->oncs = htole16(NVME_CTRL_ONCS_SAVE_FEATURES); /* SEL of Get Features */
-	id->vwc = 1 | 2 << 1;				  /* Flush, not for NSID FFFFFFFFh */
+	id->oncs = htole16(ctrl_oncs(c));
+	id->vwc = 1 | 2 << 1; /* Flush, not for NSID FFFFFFFFh */
 	id->icsvscc = 1;
 	/* Any alignment, bit buckets, lists longer than the data. */
 	id->sgls = htole32(1u | 1u << 16 | 1u << 18);

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -142,6 +143,15 @@ static void t_real_file(void **state)
 	env->ops->io_submit(env, &r.io);
 	assert_int_equal(env->ops->io_reap(env, 9), 1);
 	assert_string_equal(in, "ello");
+	req_init(&w, IO_FALLOCATE, fd);
+	w.io.mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	w.io.off = 4;
+	w.io.len = 2;
+	env->ops->io_submit(env, &w.io);
+	assert_int_equal(env->ops->io_reap(env, 9), 1);
+	assert_int_equal(w.res, 0);
+	assert_int_equal(pread(fd, in, 4, 4), 4);
+	assert_memory_equal(in, "\0\0lo", 4);
 	close(fd);
 	env->ops->destroy(env);
 }

@@ -88,6 +88,15 @@ static void t_read_write(void **state)
 	env->ops->io_submit(env, &q.io);
 	finish(env, &q);
 	assert_int_equal(q.res, -EBADF);
+	rw_init(&q, IO_FALLOCATE, fd, NULL, 0);
+	q.io.mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	q.io.off = 103;
+	q.io.len = 4;
+	env->ops->io_submit(env, &q.io);
+	finish(env, &q);
+	assert_int_equal(q.res, 0);
+	assert_int_equal(pread(fd, in, 6, 102), 6);
+	assert_memory_equal(in, "2\0\0\0\0007", 6);
 	close(fd);
 	env->ops->destroy(env);
 }

@@ -172,6 +172,7 @@ const struct tgt_csi_ops *fake_ns_csi(void)
 		.effects = csi_effects,
 		.identify_ctrl = csi_identify_ctrl,
 		.create = csi_create,
+		.oncs = 1 << 2,
 	};
 
 	return &ops;

@@ -53,10 +53,10 @@ static void check_ctrl(struct fix *f, bool is_operator, uint8_t mdts)
 	assert_int_equal(le16_get(page + 320), 10); /* KAS */
 	assert_int_equal(page[512], 0x66);
 	assert_int_equal(page[513], 0x44);
-	assert_int_equal(le16_get(page + 514), 4096);	    /* MAXCMD */
-	assert_int_equal(le32_get(page + 516), TGT_NS_MAX); /* NN */
-	assert_int_equal(le16_get(page + 520), 1 << 4);	    /* ONCS */
-	assert_int_equal(page[525], 5);			    /* VWC: Flush, not for all namespaces */
+	assert_int_equal(le16_get(page + 514), 4096);		 /* MAXCMD */
+	assert_int_equal(le32_get(page + 516), TGT_NS_MAX);	 /* NN */
+	assert_int_equal(le16_get(page + 520), 1 << 4 | 1 << 2); /* ONCS, the fake set's too */
+	assert_int_equal(page[525], 5); /* VWC: Flush, not for all namespaces */
 	assert_int_equal(le32_get(page + 536), 1 | 1 << 16 | 1 << 18);		     /* SGLS */
 	assert_true(le32_get(page + 540) > 0 && le32_get(page + 540) <= TGT_NS_MAX); /* MNAN */
 	assert_string_equal((char *)page + 768, "nqn.2024-01.io.peal:test");
