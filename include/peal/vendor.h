@@ -63,7 +63,8 @@ struct peal_store_ex {
 /*
  * RETRIEVE_EX: CDW10 = buffer bytes, CDW12 = offset in 4 KiB units, CDW13 = wanted version (low 32
  * bits, 0 = any), options bit 0 = raw, bit 1 (PEAL_RETRIEVE_EX_META) = the data begin with a struct
- * peal_retrieve_ex. DW0 = value bytes delivered (without the block), DW1 = version, low 32 bits.
+ * peal_retrieve_ex, which may be all that there is room for. DW0 = value bytes delivered (without
+ * the block), DW1 = version, low 32 bits.
  */
 #define PEAL_RETRIEVE_EX_META 2u
 #define PEAL_RETRIEVE_EX_BYTES 128u

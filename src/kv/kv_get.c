@@ -25,7 +25,7 @@ static struct tgt_req *get_req(struct kv_get *get)
 static void get_start(struct tgt_req *req);
 
 /* RETRIEVE_EX: the block and the seals that this view has, before the first value byte. */
-static uint16_t get_push_header(struct kv_get *get, const struct store_view *v, uint64_t len)
+static uint16_t get_push_header(struct kv_get *get, const struct store_view *v)
 {
 	struct tgt_req *req = get_req(get);
 	const struct store_meta *m = store_meta(v);
@@ -48,7 +48,7 @@ static uint16_t get_push_header(struct kv_get *get, const struct store_view *v, 
 	memcpy(ex.group, m->group, sizeof(ex.group));
 	memcpy(ex.tag, m->tag, sizeof(ex.tag));
 	have = (v->len + MEM_CHUNK_BYTES - 1) / MEM_CHUNK_BYTES - first;
-	ex.nr_seals = len ? min_t(uint32_t, (uint32_t)have, room / 8) : 0;
+	ex.nr_seals = min_t(uint32_t, (uint32_t)have, room / 8);
 	st = tgt_req_iter_put(req, &ex, sizeof(ex));
 	if (st == NVME_ST_OK && ex.nr_seals)
 		st = tgt_req_iter_put(req, store_seals(v) + first, ex.nr_seals * 8);
@@ -103,13 +103,13 @@ static void get_piece(struct store_read *rd, const struct store_view *v, uint64_
 	struct kv_get *get = container_of(rd, struct kv_get, read);
 
 	if (get->hdr_bytes && !get->has_hdr) {
-		if (get_push_header(get, v, len) != NVME_ST_OK) {
+		if (get_push_header(get, v) != NVME_ST_OK) {
 			store_read_next(rd, false, -EFAULT);
 			return;
 		}
 		get->has_hdr = true;
 	}
-	if (len == 0) {
+	if (!get->room) { /* the block was all */
 		store_read_next(rd, false, 0);
 		return;
 	}
@@ -198,8 +198,9 @@ static void get_start(struct tgt_req *req)
 	rd->home = kv_home(req);
 	rd->key = cmd->key;
 	rd->off = get->off;
-	rd->len = get->room;
-	rd->flags = 0;
+	/* The block alone is a look, not a use; it takes a view to see it by. */
+	rd->len = get->room ? get->room : 1;
+	rd->flags = get->room ? 0 : STORE_NO_TOUCH;
 	rd->piece = get_piece;
 	rd->end = get_end;
 	store_read_start(rd);
@@ -278,6 +279,7 @@ static void get_ex_sized(struct store_io *io, int res)
 	uint64_t value_len = io->view.value_len, ver = io->ver;
 	uint64_t off = (uint64_t)req->sqe.cdw12 * 4096;
 	uint32_t want = req->sqe.cdw13, room = req->sqe.cdw10, hdr;
+	uint8_t opts = nvme_kv_options(&req->sqe);
 
 	if (res == 0 && want && (uint32_t)ver != want)
 		res = -ENOENT;
@@ -289,9 +291,9 @@ static void get_ex_sized(struct store_io *io, int res)
 		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
 		return;
 	}
-	hdr = get_hdr_bytes(nvme_kv_options(&req->sqe), off,
-			    min_t(uint64_t, value_len - off, room));
-	if (hdr >= room) {
+	hdr = get_hdr_bytes(opts, off, min_t(uint64_t, value_len - off, room));
+	/* Exactly the block: no value, no seals. */
+	if (hdr > room || (hdr == room && (opts & PEAL_RETRIEVE_EX_SEALS))) {
 		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
 		return;
 	}

@@ -121,20 +121,17 @@ static void check_size(struct d_cmd *cmd, const struct nvme_cqe *cqe, uint16_t s
 		d_check(cmd, find_value(cmd, cqe->dw0, 0, 0, 0), "wrong size %u", cqe->dw0);
 }
 
-static void check_meta(struct d_cmd *cmd, const struct d_mut *m, const struct peal_retrieve_ex *ex)
+static bool has_meta_of(const struct peal_retrieve_ex *ex, const struct d_mut *m)
 {
 	static const uint8_t zero[32];
-	bool ok;
 
 	if (m->has_meta)
-		ok = d_value_check(m->seed, 1 << 20, ex->parent, 16) && ex->parent_len == 16 &&
-		     d_value_check(m->seed, 2 << 20, ex->group, 5) && ex->group_len == 5 &&
-		     d_value_check(m->seed, 3 << 20, ex->tag, 32) && ex->cls == (uint16_t)m->seed &&
-		     ex->cost_us == (uint32_t)(m->seed >> 16);
-	else
-		ok = !memcmp(ex->parent, zero, 16) && !memcmp(ex->tag, zero, 32) && !ex->cls &&
-		     !ex->cost_us && !ex->parent_len && !ex->group_len;
-	d_check(cmd, ok, "somebody else's meta");
+		return d_value_check(m->seed, 1 << 20, ex->parent, 16) && ex->parent_len == 16 &&
+		       d_value_check(m->seed, 2 << 20, ex->group, 5) && ex->group_len == 5 &&
+		       d_value_check(m->seed, 3 << 20, ex->tag, 32) &&
+		       ex->cls == (uint16_t)m->seed && ex->cost_us == (uint32_t)(m->seed >> 16);
+	return !memcmp(ex->parent, zero, 16) && !memcmp(ex->tag, zero, 32) && !ex->cls &&
+	       !ex->cost_us && !ex->parent_len && !ex->group_len;
 }
 
 /* The block and the seals in front of the value. */
@@ -148,7 +145,7 @@ static void check_head(struct d_cmd *cmd, const struct d_mut *m, uint32_t hdr, u
 	memcpy(&ex, w->scratch, sizeof(ex));
 	d_check(cmd, ex.value_bytes == m->len, "the block says %u bytes", ex.value_bytes);
 	d_check(cmd, ex.nr_seals * 8 <= hdr - PEAL_RETRIEVE_EX_BYTES, "%u seals", ex.nr_seals);
-	check_meta(cmd, m, &ex);
+	d_check(cmd, has_meta_of(&ex, m), "somebody else's meta");
 	for (uint32_t i = 0; i < ex.nr_seals; i++)
 		d_check(cmd, seals[i] == d_value_seal(cmd->key, m, off / MEM_CHUNK_BYTES + i),
 			"wrong seal %u", i);
@@ -168,18 +165,32 @@ static uint32_t ex_hdr(const struct d_cmd *cmd, uint64_t off, uint64_t len)
 	       8 * (uint32_t)((off + left - 1) / MEM_CHUNK_BYTES - off / MEM_CHUNK_BYTES + 1);
 }
 
+/* Fewer bytes than that may be another value's by chance. */
+#define TELLING_BYTES 8
+
+/* What the block says, where the bytes are none or too few to know the value by. */
+static bool is_block_of(struct d_cmd *cmd, const struct d_mut *m)
+{
+	struct peal_retrieve_ex ex;
+
+	d_buf_read(&cmd->h->mem, &cmd->buf, 0, &ex, sizeof(ex));
+	return ex.value_bytes == m->len && has_meta_of(&ex, m);
+}
+
 static struct d_mut *find_ex(struct d_cmd *cmd, const struct nvme_cqe *cqe, uint64_t off)
 {
 	struct d_span s = d_span_of(cmd);
-	uint32_t hdr;
+	uint32_t hdr, room = cmd->sqe.cdw10;
 
 	vec_for_each(&cmd->key->muts, m) {
 		if (m->len <= off || !d_key_may_see(cmd->key, m, &s) ||
 		    (!cmd->ns->is_immutable && m->ver && m->ver != cqe->dw1))
 			continue;
 		hdr = ex_hdr(cmd, off, m->len);
-		if (hdr < cmd->sqe.cdw10 &&
-		    cqe->dw0 == min_t(uint64_t, m->len - off, cmd->sqe.cdw10 - hdr) &&
+		if (hdr && cqe->dw0 < TELLING_BYTES && !is_block_of(cmd, m))
+			continue;
+		if ((hdr < room || (hdr == room && hdr == PEAL_RETRIEVE_EX_BYTES)) &&
+		    cqe->dw0 == min_t(uint64_t, m->len - off, room - hdr) &&
 		    d_buf_holds(&cmd->h->mem, &cmd->buf, hdr,
 				(struct d_part){m->seed, off, cqe->dw0}))
 			return m;
@@ -191,6 +202,7 @@ static void check_retrieve_ex(struct d_cmd *cmd, const struct nvme_cqe *cqe, uin
 {
 	uint64_t off = (uint64_t)cmd->sqe.cdw12 * 4096;
 	struct d_mut *m;
+	uint32_t hdr;
 
 	if (st == NVME_ST_INVALID_FIELD) /* off behind the end, or no room behind the block */
 		return;
@@ -201,11 +213,13 @@ static void check_retrieve_ex(struct d_cmd *cmd, const struct nvme_cqe *cqe, uin
 	m = find_ex(cmd, cqe, off);
 	d_check(cmd, m, "wrong bytes, %u of them, version %u", cqe->dw0, cqe->dw1);
 	d_check(cmd, !cmd->sqe.cdw13 || cmd->sqe.cdw13 == cqe->dw1, "version %u", cqe->dw1);
-	if (!cmd->ns->is_immutable)
+	hdr = ex_hdr(cmd, off, m->len);
+	if (!cmd->ns->is_immutable &&
+	    d_buf_shows(&cmd->h->mem, &cmd->buf, hdr, cqe->dw0) >= TELLING_BYTES)
 		d_check(cmd, d_key_note_ver(cmd->key, m, cqe->dw1), "version %u of put %llu",
 			cqe->dw1, (unsigned long long)m->id);
 	if (nvme_kv_options(&cmd->sqe) & PEAL_RETRIEVE_EX_META)
-		check_head(cmd, m, ex_hdr(cmd, off, m->len), off);
+		check_head(cmd, m, hdr, off);
 }
 
 static void check_exist(struct d_cmd *cmd, const struct nvme_cqe *cqe, uint16_t st)

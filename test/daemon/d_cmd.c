@@ -212,6 +212,8 @@ static bool start_retrieve_ex(struct d_cmd *cmd)
 	cmd_key(cmd, PEAL_OPC_RETRIEVE_EX, o);
 	if (rng_chance(&w->rng, 1, 3))
 		cmd->sqe.cdw12 = (uint32_t)rng_below(&w->rng, room / 4096 + 2);
+	if (o == 2 && rng_chance(&w->rng, 1, 4))
+		room = PEAL_RETRIEVE_EX_BYTES; /* the block alone */
 	if (muts && rng_chance(&w->rng, 1, 4))
 		cmd->sqe.cdw13 = cmd->key->muts.at[rng_below(&w->rng, muts)].ver;
 	return cmd_data_in(cmd, room, !(o & 2)) && cmd_send(cmd);

@@ -326,6 +326,16 @@ bool d_buf_holds(struct d_mem *m, const struct d_buf *b, uint64_t at, struct d_p
 	return true;
 }
 
+uint64_t d_buf_shows(struct d_mem *m, const struct d_buf *b, uint64_t at, uint64_t len)
+{
+	struct d_walk w = {0};
+	uint64_t nr = 0;
+
+	for (; buf_walk(m, b, &w, at, len); at += w.len, len -= w.len)
+		nr += w.p ? w.len : 0;
+	return nr;
+}
+
 void d_buf_commit(struct d_mem *m, const struct d_buf *b)
 {
 	for (unsigned i = 0; i < b->nr; i++)

@@ -65,6 +65,8 @@ struct d_part {
 /* They lie, or are to lie, at `at` of the stream; bit buckets are skipped. */
 void d_buf_fill(struct d_mem *m, const struct d_buf *b, uint64_t at, struct d_part part);
 bool d_buf_holds(struct d_mem *m, const struct d_buf *b, uint64_t at, struct d_part part);
+/* How many bytes of [at, at + len) aren't in a bit bucket. */
+uint64_t d_buf_shows(struct d_mem *m, const struct d_buf *b, uint64_t at, uint64_t len);
 void d_buf_commit(struct d_mem *m, const struct d_buf *b); /* the host has filled it */
 void d_buf_reach(struct d_mem *m, const struct d_buf *b);  /* gives back what was poisoned of it */
 /*

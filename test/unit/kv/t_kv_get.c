@@ -152,8 +152,22 @@ static void t_ex(void **state)
 	assert_int_equal(retrieve_ex(&h, 303104, 0, 0, 4096).status, NVME_ST_INVALID_FIELD);
 	assert_int_equal(retrieve_ex(&h, 0, 0, PEAL_RETRIEVE_EX_SEALS, 4096).status,
 			 NVME_ST_INVALID_FIELD);
-	assert_int_equal(retrieve_ex(&h, 0, 0, PEAL_RETRIEVE_EX_META, 128).status,
+	for (uint32_t room = 127; room <= 136; room++)
+		assert_int_equal(retrieve_ex(&h, 0, 0,
+					     PEAL_RETRIEVE_EX_META | PEAL_RETRIEVE_EX_SEALS, room)
+					 .status,
+				 NVME_ST_INVALID_FIELD);
+	assert_int_equal(retrieve_ex(&h, 0, 0, PEAL_RETRIEVE_EX_META, 127).status,
 			 NVME_ST_INVALID_FIELD);
+	/* The block alone. */
+	for (uint64_t off = 0; off < 300000; off += 98304) {
+		cmd = retrieve_ex(&h, off, ver, PEAL_RETRIEVE_EX_META, 128);
+		assert_int_equal(cmd.status, NVME_ST_OK);
+		assert_int_equal(cmd.dw0, 0);
+		assert_int_equal(cmd.dw1, ver);
+		check_block(&h, (void *)(h.mem + KV_HOST_IN), off, 1, false);
+		assert_int_equal(h.mem[KV_HOST_IN + 128], 0xee);
+	}
 	assert_int_equal(retrieve_ex(&h, 0, 0, 0x80, 4096).status, NVME_ST_INVALID_FIELD);
 	for (uint64_t off = 0; off < 300000; off += 12288) {
 		for (uint32_t room = 200; room < 400000; room = room * 5 + 3) {
