@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls with a deadline: the frame that call.h describes, and the simple ones on it (put, del,
- * exist, flush). Any thread.
+ * flush). Any thread.
  */
 #include "client/call.h"
 
@@ -192,9 +192,8 @@ int peal_put(struct peal *p, const struct peal_key *k, const void *value, size_t
 	return (int)call_end(&call, err);
 }
 
-/* A command without data. */
-static int call_simple(struct peal *p, const char *verb, const struct peal_key *k, uint8_t opc,
-		       struct peal_call *c)
+int call_simple(struct peal *p, const char *verb, const struct peal_key *k, uint8_t opc,
+		struct peal_call *c)
 {
 	struct chan_cmd cmd;
 	struct call call;
@@ -217,26 +216,4 @@ int peal_del(struct peal *p, const struct peal_key *k, struct peal_call *c)
 int peal_flush(struct peal *p, struct peal_call *c)
 {
 	return call_simple(p, "flush", NULL, NVME_KV_FLUSH, c);
-}
-
-int peal_exist(struct peal *p, const struct peal_key *k, struct peal_call *c)
-{
-	struct chan_cmd cmd;
-	struct call call;
-	int err;
-
-	k = k ? k : &(struct peal_key){0};
-	if (!c)
-		return call_simple(p, "exist", k, NVME_KV_EXIST, c);
-	/* Exist doesn't tell the size; a Retrieve of nothing does. */
-	err = call_begin(p, "exist", k, c, &call);
-	if (err)
-		return err;
-	cmd = call_cmd(&call, NVME_KV_RETRIEVE, 0);
-	err = call_exec(&call, &cmd);
-	if (!err)
-		err = call_status(&call, cmd.status);
-	if (!err)
-		c->value_bytes = cmd.dw0;
-	return (int)call_end(&call, err);
 }

@@ -75,6 +75,9 @@ int call_buf(struct call *call, size_t bytes);
 int call_exec(struct call *call, struct chan_cmd *cmd);
 /* errmsg_status() of the call's verb and key. */
 int call_status(const struct call *call, uint16_t status);
+/* The whole of a call whose command has no data. */
+int call_simple(struct peal *p, const char *verb, const struct peal_key *k, uint8_t opc,
+		struct peal_call *c);
 /* Counts the outcome and returns it. */
 ssize_t call_end(struct call *call, ssize_t res);
 /* The opcode's SQE with the call's key. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peal_get(). The daemon never learns of the caller's memory; bytes get there by our own copy, and
+ * peal_get(), and peal_exist(), which is a get of nothing. The daemon never learns of the caller's memory; bytes get there by our own copy, and
  * only what has arrived and is checked:
  *
  *	small, no peal_call    one Retrieve into our buffer; DW0 is the value's size
@@ -88,8 +88,8 @@ static int get_check_tag(const struct get *g, const struct peal_retrieve_ex *x)
 
 	if (!g->c || !g->c->want_tag || memcmp(x->tag, g->c->want_tag, PEAL_TAG_BYTES) == 0)
 		return 0;
-	return errmsg_set(-ENOENT, "get %s: there is a value, but its tag is another one",
-			  errmsg_key(g->call.key, key));
+	return errmsg_set(-ENOENT, "%s %s: there is a value, but its tag is another one",
+			  g->call.verb, errmsg_key(g->call.key, key));
 }
 
 static struct peal_key get_wire_key(const uint8_t b[16], uint8_t len)
@@ -120,9 +120,9 @@ static void get_take_meta(struct get *g, const struct peal_retrieve_ex *x)
 }
 
 /*
- * One RETRIEVE_EX with its block: `bytes` (at least 1) from `offset` on, of version `want` (0 =
- * any), into the call's buffer. The block is taken and the tag checked; what was delivered follows
- * it there.
+ * One RETRIEVE_EX with its block: `bytes` from `offset` on (0: the block alone, which is a look and
+ * not a use), of version `want` (0 = any), into the call's buffer. The block is taken and the tag
+ * checked; what was delivered follows it there.
  */
 static ssize_t get_ex(struct get *g, uint64_t offset, size_t bytes, uint64_t want)
 {
@@ -152,7 +152,8 @@ static ssize_t get_ex(struct get *g, uint64_t offset, size_t bytes, uint64_t wan
 		return errmsg_set(-EPROTO, "get: the daemon says it delivered %u bytes into %zu",
 				  cmd.dw0, bytes);
 	if (want && x.version != want)
-		return errmsg_set(-ENOENT, "get: the value changed while it was read");
+		return errmsg_set(-ENOENT, "get %s: the value changed while it was read",
+				  errmsg_key(g->call.key, key));
 	err = get_check_tag(g, &x);
 	if (err)
 		return err;
@@ -236,7 +237,7 @@ static ssize_t get_by_lease(struct get *g)
 	int err;
 
 	if (get_needs_block(g)) {
-		n = get_ex(g, 0, 1, 0);
+		n = get_ex(g, 0, 0, 0);
 		if (n < 0)
 			return n;
 	}
@@ -297,6 +298,41 @@ static int get_check(const struct get *g)
 	return 0;
 }
 
+static int get_check_look(const struct get *g)
+{
+	char key[ERRMSG_KEY_BYTES];
+
+	if (g->c->flags)
+		return errmsg_set(-EINVAL, "exist %s: flags %#x, expected 0",
+				  errmsg_key(g->call.key, key), g->c->flags);
+	if (get_needs_block(g) && !conn_has_cmd(g->call.conn, PEAL_OPC_RETRIEVE_EX))
+		return errmsg_set(-EOPNOTSUPP, "exist %s: the daemon has no metadata",
+				  errmsg_key(g->call.key, key));
+	return 0;
+}
+
+/* Exist doesn't tell a size; a block without a value does, and a stranger's Retrieve of nothing. */
+static int get_look(struct get *g)
+{
+	struct chan_cmd cmd = call_cmd(&g->call, NVME_KV_RETRIEVE, 0);
+	int err;
+
+	if (conn_has_cmd(g->call.conn, PEAL_OPC_RETRIEVE_EX)) {
+		err = (int)get_ex(g, 0, 0, 0);
+		if (!err)
+			g->c->value_bytes = g->value_bytes;
+		return err;
+	}
+	err = call_exec(&g->call, &cmd);
+	if (!err)
+		err = call_status(&g->call, cmd.status);
+	if (!err) {
+		g->c->value_bytes = cmd.dw0;
+		g->c->version = 0;
+	}
+	return err;
+}
+
 static ssize_t get_run(struct get *g)
 {
 	bool has_ex = conn_has_cmd(g->call.conn, PEAL_OPC_RETRIEVE_EX);
@@ -331,4 +367,21 @@ ssize_t peal_get(struct peal *p, const struct peal_key *k, void *buf, size_t byt
 	if (n > 0)
 		call_count(&p->bytes_out, (uint64_t)n);
 	return call_end(&g.call, n);
+}
+
+int peal_exist(struct peal *p, const struct peal_key *k, struct peal_call *c)
+{
+	struct get g = {.c = c};
+	ssize_t n;
+
+	k = k ? k : &(struct peal_key){0};
+	if (!c)
+		return call_simple(p, "exist", k, NVME_KV_EXIST, NULL);
+	n = call_begin(p, "exist", k, c, &g.call);
+	if (n < 0)
+		return (int)n;
+	n = get_check_look(&g);
+	if (!n)
+		n = get_look(&g);
+	return (int)call_end(&g.call, n);
 }

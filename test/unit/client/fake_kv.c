@@ -98,7 +98,7 @@ static uint16_t fake_kv_retrieve_ex(struct fake *f, const struct nvme_sqe *sqe,
 
 	if (sqe->cdw13 && sqe->cdw13 != (uint32_t)e->version)
 		return NVME_ST_KEY_NOT_FOUND;
-	if (!left || sqe->cdw10 <= head)
+	if (!left || sqe->cdw10 < head || !sqe->cdw10)
 		return NVME_ST_INVALID_FIELD;
 	memcpy(x.parent, e->ex.parent, 16);
 	memcpy(x.group, e->ex.group, 16);

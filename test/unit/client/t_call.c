@@ -47,6 +47,7 @@ static void test_options(void **state)
 	assert_int_equal(peal_put(c->p, &k, "bc", 2, &present), 0);
 	assert_int_equal(peal_put(c->p, &k, "b", 1, &both), -EINVAL);
 	assert_int_equal(peal_exist(c->p, &k, &size), 0);
+	assert_true(size.version > 0);
 	assert_int_equal(size.value_bytes, 2);
 }
 
