@@ -130,6 +130,23 @@ static const struct batch_range *batch_find_mem(struct peal_queue *q, const void
 	return NULL;
 }
 
+static const struct {
+	uint8_t opc;
+	uint32_t flags; /* that mean something; PEAL_DIRECT is taken where there are no data, too */
+} batch_ops[] = {
+	[PEAL_REQ_GET] = {NVME_KV_RETRIEVE, PEAL_DIRECT | PEAL_RAW | PEAL_PART},
+	[PEAL_REQ_PUT] = {NVME_KV_STORE, PEAL_DIRECT | PEAL_IF_ABSENT | PEAL_IF_PRESENT},
+	[PEAL_REQ_DEL] = {NVME_KV_DELETE, PEAL_DIRECT},
+	[PEAL_REQ_EXIST] = {NVME_KV_EXIST, PEAL_DIRECT},
+};
+
+static bool batch_has_bad_flags(const struct peal_req *req)
+{
+	uint32_t both = PEAL_IF_ABSENT | PEAL_IF_PRESENT;
+
+	return req->flags & ~batch_ops[req->op].flags || (req->flags & both) == both;
+}
+
 /* What is wrong with a request, in words; not on the way of those that are right. */
 static int batch_refuse(struct peal_queue *q, const struct peal_req *req)
 {
@@ -138,6 +155,9 @@ static int batch_refuse(struct peal_queue *q, const struct peal_req *req)
 	errmsg_key(&req->key, key);
 	if ((unsigned)req->op > PEAL_REQ_EXIST)
 		return errmsg_set(-EINVAL, "submit %s: op %d, expected a PEAL_REQ_*", key, req->op);
+	if (batch_has_bad_flags(req))
+		return errmsg_set(-EINVAL, "submit %s: flags %#x aren't of this op, or contradict",
+				  key, req->flags);
 	if (!req->buf || (req->op == PEAL_REQ_PUT && !req->bytes))
 		return errmsg_set(-EINVAL, "submit %s: no buffer or 0 bytes", key);
 	if (req->op == PEAL_REQ_PUT && req->bytes > q->conn->ns.value_max)
@@ -158,12 +178,13 @@ static int batch_check(struct peal_queue *q, const struct peal_req *req)
 
 	if (err)
 		return err;
+	if ((unsigned)req->op > PEAL_REQ_EXIST || batch_has_bad_flags(req))
+		return batch_refuse(q, req);
 	if (req->op == PEAL_REQ_DEL || req->op == PEAL_REQ_EXIST)
 		return 0;
 	if (req->op == PEAL_REQ_PUT && q->conn->ns.value_max < most)
 		most = q->conn->ns.value_max;
-	if ((unsigned)req->op > PEAL_REQ_EXIST || !req->buf || req->bytes > most ||
-	    (req->op == PEAL_REQ_PUT && !req->bytes))
+	if (!req->buf || req->bytes > most || (req->op == PEAL_REQ_PUT && !req->bytes))
 		return batch_refuse(q, req);
 	return 0;
 }
@@ -224,12 +245,6 @@ static void batch_set_deadline(struct peal_queue *q, struct batch_slot *s)
 /* True: taken, to the ring or to the done list. False: there is no room now. */
 static bool batch_take(struct peal_queue *q, struct peal_req *req)
 {
-	static const uint8_t opcs[] = {
-		[PEAL_REQ_GET] = NVME_KV_RETRIEVE,
-		[PEAL_REQ_PUT] = NVME_KV_STORE,
-		[PEAL_REQ_DEL] = NVME_KV_DELETE,
-		[PEAL_REQ_EXIST] = NVME_KV_EXIST,
-	};
 	int err = batch_check(q, req), cid;
 	struct batch_slot *s;
 	struct nvme_sqe *sqe;
@@ -252,7 +267,7 @@ static bool batch_take(struct peal_queue *q, struct peal_req *req)
 	else if (req->op == PEAL_REQ_GET && req->flags & PEAL_RAW)
 		opts = NVME_KV_RETRIEVE_RAW;
 	sqe = qp_sqe(q->q);
-	sqe->opc = opcs[req->op];
+	sqe->opc = batch_ops[req->op].opc;
 	sqe->cid = (uint16_t)cid;
 	sqe->nsid = q->conn->ns.nsid;
 	nvme_kv_key_set(sqe, req->key.b, req->key.len, opts);

@@ -57,13 +57,15 @@ static void batch_reap_complete(struct peal_queue *q, struct batch_slot *s,
 	int res = errmsg_errno(cqe->status >> 1);
 
 	if (!res && req->op == PEAL_REQ_GET) {
+		size_t got = cqe->dw0 < req->bytes ? cqe->dw0 : req->bytes;
+
 		req->value_bytes = cqe->dw0;
-		if (cqe->dw0 > req->bytes)
+		if (got < cqe->dw0 && !(req->flags & PEAL_PART))
 			res = -EMSGSIZE;
 		else if (s->buf.ptr)
-			memcpy(req->buf, s->buf.ptr, cqe->dw0);
+			memcpy(req->buf, s->buf.ptr, got);
 		if (!res)
-			q->sum.bytes_out += cqe->dw0;
+			q->sum.bytes_out += got;
 	} else if (!res && req->op == PEAL_REQ_PUT) {
 		q->sum.bytes_in += req->bytes;
 	}

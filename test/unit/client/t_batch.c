@@ -143,6 +143,15 @@ static void test_verbs(void **state)
 	assert_int_equal(run_one(r, &get), -EMSGSIZE);
 	assert_int_equal(get.value_bytes, 5);
 	assert_int_equal(buf[0], 0);
+	get.flags = PEAL_PART;
+	assert_int_equal(run_one(r, &get), 0);
+	assert_int_equal(get.value_bytes, 5);
+	assert_string_equal(buf, "valu");
+	get.buf = peal_mem_ptr(r->m);
+	get.flags |= PEAL_DIRECT;
+	assert_int_equal(run_one(r, &get), 0);
+	assert_int_equal(get.value_bytes, 5);
+	assert_memory_equal(get.buf, "valu\0", 5);
 	assert_int_equal(run_one(r, &del), 0);
 	assert_int_equal(run_one(r, &del), -ENOENT);
 }
@@ -169,6 +178,41 @@ static void test_arguments(void **state)
 	assert_int_equal(run_one(r, &bad), -EINVAL);
 	assert_int_equal(peal_queue_open(r->c->p, 0, &q), -EINVAL);
 	assert_int_equal(peal_queue_open(r->c->p, 4096, &q), -EINVAL);
+}
+
+/* A flag that the op doesn't know is refused, not passed over. */
+static void test_flags(void **state)
+{
+	static const uint32_t known[] = {
+		[PEAL_REQ_GET] = PEAL_RAW | PEAL_PART | PEAL_DIRECT,
+		[PEAL_REQ_PUT] = PEAL_IF_ABSENT | PEAL_IF_PRESENT | PEAL_DIRECT,
+		[PEAL_REQ_DEL] = PEAL_DIRECT,
+		[PEAL_REQ_EXIST] = PEAL_DIRECT,
+	};
+	struct rig *r = *state;
+
+	for (int op = PEAL_REQ_GET; op <= PEAL_REQ_EXIST; op++) {
+		for (uint32_t bit = 0; bit < 32; bit++) {
+			struct peal_req req = {.op = (enum peal_req_op)op,
+					       .flags = 1u << bit,
+					       .key = peal_key_text("k"),
+					       .buf = peal_mem_ptr(r->m),
+					       .bytes = 4096};
+			int res = run_one(r, &req);
+
+			if (known[op] & req.flags)
+				assert_int_not_equal(res, -EINVAL);
+			else
+				assert_int_equal(res, -EINVAL);
+		}
+	}
+	struct peal_req both = {.op = PEAL_REQ_PUT,
+				.flags = PEAL_IF_ABSENT | PEAL_IF_PRESENT,
+				.key = peal_key_text("k"),
+				.buf = "x",
+				.bytes = 1};
+
+	assert_int_equal(run_one(r, &both), -EINVAL);
 }
 
 static void test_deadlines(void **state)
@@ -249,6 +293,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_direct, setup_prp, teardown),
 		cmocka_unit_test_setup_teardown(test_verbs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_arguments, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deadlines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fd, setup, teardown),
 	};
