@@ -106,8 +106,8 @@ static bool batch_refresh_mems(struct peal_queue *q)
 	pthread_mutex_lock(&p->mem_lock);
 	vec_clear(&q->mems);
 	list_for_each_entry(m, &p->mems, node)
-		ok = ok && vec_push(&q->mems,
-				    (struct batch_range){(uintptr_t)m->ptr, m->bytes, m->iova, m});
+		ok = ok && vec_push(&q->mems, (struct batch_range){(uintptr_t)m->ptr, m->bytes,
+								   m->iova, m, m->map_err});
 	q->mem_gen = atomic_load(&p->mem_gen);
 	pthread_mutex_unlock(&p->mem_lock);
 	return ok;
@@ -205,6 +205,11 @@ static int batch_set_data(struct peal_queue *q, struct batch_slot *s, struct nvm
 			return errmsg_set(-EINVAL,
 					  "submit %s: %zu bytes at %p aren't in registered memory",
 					  errmsg_key(&req->key, key), req->bytes, req->buf);
+		if (r->map_err)
+			return errmsg_set(-EINVAL,
+					  "submit %s: the daemon refused the memory at %p: %s",
+					  errmsg_key(&req->key, key), req->buf,
+					  strerror(-r->map_err));
 		if (req->bytes) {
 			err = qp_set_data(q->q, sqe, r->iova + ((uintptr_t)req->buf - r->start),
 					  req->bytes);

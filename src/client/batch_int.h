@@ -32,6 +32,7 @@ struct batch_range {
 	size_t bytes;
 	uint64_t iova;
 	struct peal_mem *mem; /* only while p->mem_gen is ours */
+	int map_err;
 };
 
 struct peal_queue {

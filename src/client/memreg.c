@@ -30,14 +30,32 @@ static int memreg_map(struct conn *c, const struct peal_mem *m, uint64_t deadlin
 int memreg_map_all(struct peal *p, struct conn *c, uint64_t deadline_ns)
 {
 	struct peal_mem *m;
-	int err = 0;
 
 	list_for_each_entry(m, &p->mems, node) {
-		err = memreg_map(c, m, deadline_ns);
-		if (err)
-			break;
+		m->map_err = memreg_map(c, m, deadline_ns);
+		if (m->map_err == -ENOTCONN || m->map_err == -ETIMEDOUT)
+			return m->map_err;
 	}
-	return err;
+	atomic_fetch_add(&p->mem_gen, 1);
+	return 0;
+}
+
+/*
+ * Tells the daemon, if there is one now. If there is none, or it goes away meanwhile, the next one
+ * is told when it comes.
+ */
+static int memreg_tell(struct peal *p, const struct peal_mem *m)
+{
+	int err = 0;
+	struct conn *c = call_conn(p, &err);
+
+	if (c) {
+		err = memreg_map(c, m, call_deadline(p, 0));
+		if (err && conn_is_dead(c))
+			err = -ENOTCONN;
+		conn_put(c);
+	}
+	return err == -ENOTCONN && !p->opts.no_reconnect ? 0 : err;
 }
 
 void memreg_put(struct peal_mem *m)
@@ -64,8 +82,7 @@ void memreg_free_all(struct peal *p)
 static int memreg_add(struct peal *p, const struct peal_mem *made, struct peal_mem **out)
 {
 	struct peal_mem *m = malloc(sizeof(*m));
-	struct conn *c;
-	int err = 0;
+	int err;
 
 	if (!m)
 		return errmsg_set(-ENOMEM, "no memory to register memory");
@@ -75,11 +92,7 @@ static int memreg_add(struct peal *p, const struct peal_mem *made, struct peal_m
 	atomic_init(&m->refs, 1);
 	atomic_init(&m->nr_under_way, 0);
 	pthread_mutex_lock(&p->mem_lock);
-	c = call_conn(p, &err);
-	if (c) {
-		err = memreg_map(c, m, call_deadline(p, 0));
-		conn_put(c);
-	}
+	err = memreg_tell(p, m);
 	if (!err) {
 		list_add_tail(&p->mems, &m->node);
 		atomic_fetch_add(&p->mem_gen, 1);

@@ -232,7 +232,12 @@ static void fake_dma(struct fake *f, struct fake_msg *m)
 		if (m->hdr.cmd == VFIO_USER_DMA_MAP && !at->ptr) {
 			at->ptr = mmap(NULL, d->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fds[0],
 				       (off_t)d->offset);
-			must(m->nr_fds == 1 && at->ptr != MAP_FAILED);
+			must(m->nr_fds == 1);
+			if (at->ptr == MAP_FAILED) {
+				at->ptr = NULL;
+				fake_refuse(f, m, ENOTSUP);
+				return;
+			}
 			at->iova = d->addr;
 			at->bytes = d->size;
 			atomic_fetch_add(&f->nr_maps, 1);

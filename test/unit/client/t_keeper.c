@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,18 +99,71 @@ static void test_restart(void **state)
 	assert_int_equal(peal_get(c->p, &k, buf, sizeof(buf), NULL), 5);
 }
 
+static int run_one(struct peal_queue *q, struct peal_req *req)
+{
+	struct peal_req *done;
+
+	assert_int_equal(peal_submit(q, &req, 1), 1);
+	assert_int_equal(peal_reap(q, &done, 1, 10000), 1);
+	return req->res;
+}
+
+/* Memory that is registered and freed while there is no daemon: the next one knows what is left. */
+static void test_memory_meanwhile(void **state)
+{
+	struct client *c = *state;
+	struct peal_req put = {.op = PEAL_REQ_PUT, .key = peal_key_text("k"), .bytes = 4096};
+	struct peal_mem *before, *freed, *during, *gone, *bad;
+	int no_mem_fd = eventfd(0, EFD_CLOEXEC); /* can't be mapped */
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned nr_own;
+	struct peal_queue *q;
+	char dir[64];
+
+	put.flags = PEAL_DIRECT;
+	assert_int_equal(peal_queue_open(c->p, 8, &q), 0);
+	nr_own = fake_nr_maps(c->f);
+	assert_int_equal(peal_mem_register(c->p, no_mem_fd, 0, page, 4096, &bad), -ENOTSUP);
+	assert_int_equal(peal_mem_alloc(c->p, 4096, &before), 0);
+	assert_int_equal(peal_mem_alloc(c->p, 4096, &freed), 0);
+	snprintf(dir, sizeof(dir), "%s", fake_dir(c->f));
+	fake_stop(c->f);
+	wait_lost(c);
+	assert_int_equal(peal_mem_free(c->p, freed), 0);
+	assert_int_equal(peal_mem_alloc(c->p, 4096, &during), 0);
+	assert_int_equal(peal_mem_alloc(c->p, 4096, &gone), 0);
+	assert_int_equal(peal_mem_free(c->p, gone), 0);
+	assert_int_equal(peal_mem_register(c->p, no_mem_fd, 0, page, 4096, &bad), 0);
+	assert_int_equal(mkdir(dir, 0700), 0);
+	c->f = fake_start(&(struct fake_opts){.dir = dir});
+	wait_connected(c);
+	put.buf = peal_mem_ptr(before);
+	assert_int_equal(run_one(q, &put), 0);
+	put.buf = peal_mem_ptr(during);
+	assert_int_equal(run_one(q, &put), 0);
+	assert_int_equal(fake_nr_maps(c->f), nr_own + 2);
+	/* What it refused is no reason to have no daemon. */
+	put.buf = page;
+	assert_int_equal(run_one(q, &put), -EINVAL);
+	assert_int_equal(peal_mem_free(c->p, bad), 0);
+	close(no_mem_fd);
+	munmap(page, 4096);
+}
+
 static void test_no_reconnect(void **state)
 {
 	struct client *c = *state;
 	struct peal *p;
 	struct fake *f = fake_start(NULL);
 	struct peal_info info;
+	struct peal_mem *m;
 
 	assert_int_equal(peal_open(fake_uri(f), &(struct peal_opts){.no_reconnect = true}, &p), 0);
 	fake_disconnect(f);
 	while (peal_info(p, &info) == 0)
 		poll(NULL, 0, 1);
 	assert_int_equal(peal_info(p, &info), -ENOTCONN);
+	assert_int_equal(peal_mem_alloc(p, 4096, &m), -ENOTCONN);
 	peal_close(p);
 	assert_int_equal(fake_nr_connects(f), 1);
 	fake_stop(f);
@@ -155,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_disconnect, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_restart, setup, client_teardown),
+		cmocka_unit_test_setup_teardown(test_memory_meanwhile, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_no_reconnect, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_fork, setup, client_teardown),
 	};
