@@ -17,7 +17,10 @@
  *   -ENOTCONN  the daemon is gone; the library reconnects in the background, later calls work again
  *   -EMSGSIZE  the buffer is too small; the value's size is in the call's value_bytes
  *   -EFBIG     the value is larger than the namespace takes; -ENOSPC no room
- *   -EEXIST    IF_ABSENT and present; -EINVAL an argument; -EACCES; -EAGAIN a bound was hit
+ *   -EEXIST    IF_ABSENT and present; -EINVAL an argument; -EACCES not allowed
+ *   -EAGAIN    a bound was hit: buffers, commands, leases, a queue's depth
+ *   -EPERM     a handle from before fork(); -EOPNOTSUPP the daemon doesn't have that
+ *   -EIO, -EPROTO  the daemon failed, or says what makes no sense
  *
  * Deadlines. Every call has one (opts->timeout_ms, 0 = the handle's default of 2000 ms). NVMe can't
  * take a command back, so calls with a deadline never name the caller's memory to the daemon: they
@@ -28,6 +31,10 @@
  *
  * Threads. A struct peal may be used by many threads; a struct peal_queue by one at a time. After
  * fork() the child must open its own (calls give -EPERM there).
+ *
+ * Ownership. What a call gives out by a ** (handle, lease, memory, queue) is the caller's to give
+ * back by the call named beside it; peal_close() gives back all that is left. What is passed in is
+ * read or filled during the call only; a peal_req and its buffer, from submit to reap.
  */
 #ifndef PEAL_PEAL_H
 #define PEAL_PEAL_H
@@ -95,27 +102,27 @@ struct peal_key peal_key_bytes(const void *b, size_t len);
 /* ---- calls with a deadline ---- */
 
 struct peal_meta { /* what travels with a value: STORE_EX, see doc/vendor-commands.md */
-	struct peal_key parent; /* len 0 = none */
-	struct peal_key group;
-	uint8_t tag[PEAL_TAG_BYTES];
-	uint16_t cls;
-	uint32_t cost_us;
-	uint32_t seq;
+	struct peal_key parent;	     /* the block before it in its chain; len 0 = none */
+	struct peal_key group;	     /* the chain's root: a conversation, a document */
+	uint8_t tag[PEAL_TAG_BYTES]; /* the rest of the engine's key, for want_tag */
+	uint16_t cls;		     /* class; 0 = none */
+	uint32_t cost_us;	     /* what recomputing it takes; 0 = unknown */
+	uint32_t seq;		     /* its place in the chain, blocks */
 };
 
 struct peal_call {
 	uint32_t timeout_ms; /* 0 = the handle's */
-	uint32_t flags;	     /* PEAL_IF_* for put, PEAL_RAW and PEAL_PART for get */
+	uint32_t flags;	     /* put: PEAL_IF_*, not both; get: PEAL_RAW, PEAL_PART; else 0 */
 	/*
 	 * get: first byte, multiple of 4096 inside the value, else -EINVAL. All that is behind it
 	 * must fit into the buffer, or PEAL_PART be given.
 	 */
 	uint64_t offset;
-	struct peal_meta *meta; /* put: in; get: out; NULL = none */
-	/* get: 32 bytes; another tag is a miss (-ENOENT), told apart in peal_errmsg() */
+	struct peal_meta *meta; /* put: in; get, exist: out; NULL = none */
+	/* get, exist: 32 bytes; another tag is a miss (-ENOENT), told apart in peal_errmsg() */
 	const uint8_t *want_tag;
 	uint64_t value_bytes; /* get, exist: out, the whole value's size */
-	uint64_t version;     /* out */
+	uint64_t version;     /* get, exist: out; grows with each put of the key */
 };
 #define PEAL_IF_ABSENT 1u
 #define PEAL_IF_PRESENT 2u
@@ -141,6 +148,11 @@ int peal_flush(struct peal *p, struct peal_call *c);
 
 /* ---- leases: values read in place ---- */
 
+struct peal_extent {
+	const void *ptr; /* in a read-only mapping of the arena */
+	size_t bytes;
+};
+
 struct peal_lease {
 	uint64_t id;
 	uint64_t version;
@@ -153,12 +165,10 @@ struct peal_lease {
 	struct peal_key key;
 	uint32_t nr_ext;
 	uint32_t nr_seals;
-	const struct peal_extent {
-		const void *ptr; /* read-only mapping of the arena */
-		size_t bytes;
-	} * ext;
-	const uint64_t *seals; /* one per 64 KiB chunk, seal.h */
+	const struct peal_extent *ext; /* the value's bytes, in order */
+	const uint64_t *seals;	       /* one per 64 KiB chunk, seal.h */
 };
+/* For `ms` milliseconds: 0 = 2000, at most 60000. -EAGAIN: no lease to be had, use peal_get(). */
 int peal_lease(struct peal *p, const struct peal_key *k, uint32_t ms, struct peal_lease **l);
 /*
  * Copies and checks [off, off + bytes): bytes, or -EILSEQ (not these bytes any more),
@@ -166,9 +176,14 @@ int peal_lease(struct peal *p, const struct peal_key *k, uint32_t ms, struct pea
  */
 ssize_t peal_lease_read(struct peal *p, struct peal_lease *l, uint64_t off, void *buf,
 			size_t bytes);
+/* Ends and frees it, also one that has run out; NULL is fine. */
 int peal_release(struct peal *p, struct peal_lease *l);
 
-/* ---- registered memory ---- */
+/*
+ * ---- registered memory ----
+ *
+ * It stays registered through restarts of the daemon, and can be registered while there is none.
+ */
 
 /* Memory of the library's making, shared with the daemon, 4 KiB aligned. */
 int peal_mem_alloc(struct peal *p, size_t bytes, struct peal_mem **m);
@@ -180,7 +195,7 @@ int peal_mem_register(struct peal *p, int fd, uint64_t offset, void *addr, size_
 		      struct peal_mem **m);
 void *peal_mem_ptr(const struct peal_mem *m);
 size_t peal_mem_bytes(const struct peal_mem *m);
-/* Waits until no direct request uses it. */
+/* Waits until no direct request uses it; the caller's own stays mapped. NULL is fine. */
 int peal_mem_free(struct peal *p, struct peal_mem *m);
 
 /* ---- queues: many requests under way ---- */
@@ -200,36 +215,44 @@ enum peal_req_op {
  */
 struct peal_req {
 	enum peal_req_op op;
-	uint32_t flags;
+	uint32_t flags; /* PEAL_DIRECT; put: PEAL_IF_*, not both; get: PEAL_RAW, PEAL_PART */
 	struct peal_key key;
-	void *buf;
-	size_t bytes; /* put: value; get: room */
-	uint32_t timeout_ms;
-	void *user; /* not touched */
+	void *buf;	     /* del, exist: not looked at */
+	size_t bytes;	     /* put: value; get: room */
+	uint32_t timeout_ms; /* 0 = the handle's; with PEAL_DIRECT none */
+	void *user;	     /* not touched */
 	/* out */
-	int res;	      /* 0 or -errno as above */
-	uint64_t value_bytes; /* get: the value's size */
+	int res; /* 0 or -errno as above; unless 0, what is in a get's buf is undefined */
+	uint64_t value_bytes; /* get: the value's size, also with -EMSGSIZE */
 	/* the library's */
 	uint64_t priv[6];
 };
 
 /* depth: requests under way at most, 1 to 4095. */
 int peal_queue_open(struct peal *p, unsigned depth, struct peal_queue **q);
+/* Waits for direct requests, without an end; others are dropped. NULL is fine. */
 void peal_queue_close(struct peal_queue *q);
-/* Takes as many of the nr as fit (-EAGAIN when none does); rings once. Answers that: the count. */
+/*
+ * Takes as many of the nr as fit, in order, rings once, and answers how many: -EAGAIN when none
+ * does, -ENOTCONN while there is no daemon. What is wrong with a request is in its res.
+ */
 int peal_submit(struct peal_queue *q, struct peal_req *const *reqs, unsigned nr);
-/* Finished requests, up to max; waits up to timeout_ms for the first (0: just looks). */
+/*
+ * Finished requests, up to max, in no order: the count; waits up to timeout_ms for the first (0:
+ * just looks) unless none is under way.
+ */
 int peal_reap(struct peal_queue *q, struct peal_req **done, unsigned max, uint32_t timeout_ms);
 /* Readable when there may be something to reap. The caller reads it (8 bytes) before he reaps. */
 int peal_queue_fd(struct peal_queue *q);
 
 /* ---- namespaces and logs (operator) ---- */
 
-int peal_ns_list(struct peal *p, uint32_t *nsids, size_t max); /* count */
+/* The KV namespaces' ids, up to max of them; how many there are. No operator is needed. */
+int peal_ns_list(struct peal *p, uint32_t *nsids, size_t max);
 int peal_ns_create(struct peal *p, uint64_t capacity_bytes, uint32_t *nsid);
 int peal_ns_resize(struct peal *p, uint32_t nsid, uint64_t capacity_bytes);
 int peal_ns_delete(struct peal *p, uint32_t nsid);
-/* A log page as the controller gives it: lid, from offset. Bytes. */
+/* A log page as the controller gives it: bytes from offset on, both multiples of 4. The count. */
 ssize_t peal_log(struct peal *p, uint8_t lid, uint64_t offset, void *buf, size_t bytes);
 
 /* Counters of this handle. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peal_get(), and peal_exist(), which is a get of nothing. The daemon never learns of the caller's memory; bytes get there by our own copy, and
- * only what has arrived and is checked:
+ * peal_get(), and peal_exist(), which is a get of nothing. The daemon never learns of the caller's
+ * memory; bytes get there by our own copy, and only what has arrived and is checked:
  *
  *	small, no peal_call    one Retrieve into our buffer; DW0 is the value's size
  *	small                  one RETRIEVE_EX, whose block says version, size and metadata

@@ -2,8 +2,9 @@
 /*
  * Registered memory: what direct requests may name. Each piece has bus addresses for life; every
  * new connection is told of all of them, those included that were made while there was none. What a
- * daemon refuses then stays in the list, with its error, and is offered to the next. Counted, so that a request under way keeps the struct
- * (not the registration) alive. The list is under p->mem_lock; mem_gen counts its changes.
+ * daemon refuses then stays in the list, with its error, and is offered to the next. Counted, so
+ * that a request under way keeps the struct (not the registration) alive. The list is under
+ * p->mem_lock; mem_gen counts its changes.
  */
 #pragma once
 
