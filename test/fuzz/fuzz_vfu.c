@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The vfio-user server fed with bytes by two clients: messages, whole and torn, descriptors of
- * every kind, memory and doorbells that change, commands. Each input is a new daemon in one thread under
- * the simulated clock, with a KV namespace over DRAM, and a socketpair per client. Records:
+ * every kind, memory and doorbells that change, commands. Each input is a new daemon in one thread
+ * under the simulated clock, with a KV namespace over DRAM, and a socketpair per client. Records:
  *
  *	op (bits 2:0; bit 3: of which client), then
  *	0 message   cmd, flags, descriptors (3:0 how many, 7:4 first kind), length, payload

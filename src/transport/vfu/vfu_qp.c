@@ -197,11 +197,13 @@ static void vfu_qp_look_tail(struct vfu_sq *sq, uint32_t tail)
 static uint32_t vfu_qp_free_reqs(const struct vfu_sq *sq)
 {
 	const struct pool *reqs = &sq->w->tw->reqs;
-	uint32_t keep = reqs->nr / 16;
+	uint32_t keep = reqs->nr / 16, aers;
 
 	if (reqs->nr_free > keep)
 		return reqs->nr_free - keep;
-	return reqs->nr_free && !sq->sq.nr_inflight;
+	/* AERs wait for ever: a queue isn't served because it has some. */
+	aers = sq->sq.qid ? 0 : TGT_AERS_MAX;
+	return reqs->nr_free && sq->sq.nr_inflight <= aers;
 }
 
 /* How many SQEs may be taken now: there, contiguous, with a slot and a request each. */
