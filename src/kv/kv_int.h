@@ -19,7 +19,11 @@ struct kv_ns {
 	struct store_set *set;
 	struct kv_ns_opts opts; /* name and build not kept */
 	uint32_t max_keys;
-	uint32_t nr_segments; /* of segments[] */
+	/*
+	 * Of segments[]. Both change in the making and in a resize, which goes from one owner to
+	 * the next; Identify reads the number.
+	 */
+	_Atomic uint32_t nr_segments;
 	uint32_t segments[KV_SEGMENTS_MAX];
 	_Atomic uint32_t nr_rounds; /* of kv_ns_ctrl_gone() under way */
 	_Atomic uint32_t nr_alerts;

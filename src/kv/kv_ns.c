@@ -56,6 +56,18 @@ static int ns_segment(void *arg, struct mem_region *reg)
 	return 0;
 }
 
+/* The subsystem holds it as well: its memory would stay with us, and its place. */
+static void ns_segment_gone(void *arg, struct mem_region *reg)
+{
+	struct kv_ns *kn = arg;
+	uint32_t i = 0;
+
+	while (kn->segments[i] != reg->id)
+		must(++i < kn->nr_segments);
+	kn->segments[i] = kn->segments[--kn->nr_segments];
+	tgt_subsys_segment_del(kn->ns.subsys, reg->id);
+}
+
 static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 {
 	struct store_dram_opts o = {
@@ -64,6 +76,7 @@ static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 		.max_keys = kn->max_keys / nr_shards,
 		.policy = "lru",
 		.on_segment = ns_segment,
+		.on_segment_gone = ns_segment_gone,
 		.arg = kn,
 	};
 	struct store *s;

@@ -487,6 +487,8 @@ struct store_dram_opts {
 	uint32_t max_keys;
 	const char *policy;				      /* "lru" */
 	int (*on_segment)(void *arg, struct mem_region *reg); /* sets reg->id */
+	/* May be NULL: a shrinking tier drops it, no view names it any more. */
+	void (*on_segment_gone)(void *arg, struct mem_region *reg);
 	void *arg;
 };
 int store_dram_create(const struct store_dram_opts *o, struct store **s);

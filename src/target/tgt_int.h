@@ -149,6 +149,7 @@ struct tgt_subsys {
 	unsigned nr_ctrls;
 	uint16_t last_id;
 	struct mem_region *segments[TGT_SEGMENTS_MAX];
+	unsigned next_segment;
 };
 
 /* An admin request's use of its scratch. */

@@ -169,18 +169,23 @@ void tgt_subsys_tell(struct tgt_subsys *ss, uint32_t nsid)
 
 /* ---- segments ---- */
 
+/* Indices go round: a client may still have mapped what had this one before. */
 int tgt_subsys_segment_add(struct tgt_subsys *ss, struct mem_region *reg)
 {
 	int index = -ENOSPC;
+	unsigned at;
 
 	pthread_mutex_lock(&ss->lock);
-	for (int i = 0; i < TGT_SEGMENTS_MAX && index < 0; i++)
-		if (!ss->segments[i])
-			index = i;
+	for (unsigned i = 0; i < TGT_SEGMENTS_MAX && index < 0; i++) {
+		at = (ss->next_segment + i) % TGT_SEGMENTS_MAX;
+		if (!ss->segments[at])
+			index = (int)at;
+	}
 	if (index >= 0) {
 		mem_region_get(reg);
 		reg->id = (uint32_t)index;
 		ss->segments[index] = reg;
+		ss->next_segment = (unsigned)index + 1;
 	}
 	pthread_mutex_unlock(&ss->lock);
 	return index;

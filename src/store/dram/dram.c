@@ -144,6 +144,7 @@ static int dram_init(struct dram *d, const struct store_dram_opts *o)
 		goto fini_arena;
 	d->st.ops = &dram_ops;
 	d->arena.on_segment = o->on_segment;
+	d->arena.on_segment_gone = o->on_segment_gone;
 	d->arena.arg = o->arg;
 	d->bytes = o->bytes;
 	d->seg_bytes = dram_seg_bytes(o);

@@ -96,6 +96,8 @@ bool dram_arena_reap(struct dram_arena *a, uint32_t i)
 	if (seg->buddy.nr_free < seg->buddy.nr)
 		return false;
 	a->retiring_bytes -= seg->reg->len;
+	if (a->on_segment_gone)
+		a->on_segment_gone(a->arg, seg->reg);
 	seg_drop(a, i);
 	seg->is_retiring = false;
 	return true;

@@ -50,6 +50,7 @@ struct dram_arena {
 	uint64_t used_bytes;	 /* taken, retiring segments included */
 	uint64_t cost_bytes;	 /* of all segments, see dram_arena_seg_cost() */
 	int (*on_segment)(void *arg, struct mem_region *reg);
+	void (*on_segment_gone)(void *arg, struct mem_region *reg); /* reaped; not by fini */
 	void *arg;
 };
 

@@ -91,6 +91,45 @@ static void fill(struct kv_host *h, unsigned nr)
 	}
 }
 
+static unsigned nr_segments(struct kv_host *h, uint64_t *bytes)
+{
+	struct mem_region *reg;
+	unsigned nr = 0;
+
+	*bytes = 0;
+	for (uint32_t i = 0; i < TGT_SEGMENTS_MAX; i++) {
+		reg = tgt_subsys_segment_get(h->ss, i);
+		if (!reg)
+			continue;
+		nr++;
+		*bytes += reg->len;
+		mem_region_put(reg);
+	}
+	return nr;
+}
+
+/* What a smaller namespace gave up is gone for clients, too: else its memory would never be free. */
+static void t_resize_segments(void **state)
+{
+	struct kv_host h;
+	uint64_t bytes;
+
+	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram",
+						.nr_workers = 2,
+						.ns.dram_bytes = 32u << 20,
+						.ns.segment_bytes = 1u << 20});
+	for (unsigned i = 0; i < 200; i++) {
+		resize(&h, 32u << 20, NVME_ST_OK);
+		assert_in_range(nr_segments(&h, &bytes), 24, 40);
+		assert_true(bytes <= 32u << 20);
+		fill(&h, 20);
+		resize(&h, 8u << 20, NVME_ST_OK);
+		assert_in_range(nr_segments(&h, &bytes), 2, 10);
+		assert_true(bytes <= 8u << 20);
+	}
+	kv_host_fini(&h);
+}
+
 static void t_resize(void **state)
 {
 	struct kv_host h;
@@ -154,9 +193,8 @@ static void t_delete_busy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_identify),
-		cmocka_unit_test(t_csi),
-		cmocka_unit_test(t_resize),
+		cmocka_unit_test(t_identify),	 cmocka_unit_test(t_csi),
+		cmocka_unit_test(t_resize),	 cmocka_unit_test(t_resize_segments),
 		cmocka_unit_test(t_delete_busy),
 	};
 
