@@ -90,7 +90,7 @@ uint64_t hash_key(const uint8_t key[16], uint8_t len)
 	} else {
 		w[1] = w[1] << drop >> drop;
 	}
-	return hash_base_key(w, len);
+	return hash_key_words(w, len);
 }
 
 uint32_t hash_crc32c(const void *p, size_t n, uint32_t seed)

@@ -20,13 +20,3 @@ uint64_t hash_base_digest(const struct hash_stream *st)
 {
 	return XXH3_64bits_digest((const XXH3_state_t *)st);
 }
-
-/* A constant length lets the compiler keep of XXH3 only two multiplications and the mixing. */
-uint64_t hash_base_key(const uint64_t w[2], uint8_t len)
-{
-	uint8_t img[17];
-
-	img[0] = len;
-	memcpy(img + 1, w, 16);
-	return XXH3_64bits(img, sizeof(img));
-}

@@ -22,8 +22,6 @@ struct hash_isa {
 /* Cheap enough to be the same for all. */
 void hash_base_init(struct hash_stream *st, uint64_t seed);
 uint64_t hash_base_digest(const struct hash_stream *st);
-/* XXH3-64, seed 0, of {len, 16 bytes of w}: a key, zero behind its length. */
-uint64_t hash_base_key(const uint64_t w[2], uint8_t len);
 
 uint64_t hash_base_xxh3(const void *p, size_t n, uint64_t seed);
 uint64_t hash_base_copy_xxh3(void *dst, const void *src, size_t n, uint64_t seed);

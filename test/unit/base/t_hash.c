@@ -124,6 +124,24 @@ static void t_key(void **state)
 	assert_int_equal(peal_seal_seed_at(h, 2), h + 3 * 0x9E3779B97F4A7C15ull);
 }
 
+/* The written-out form against xxHash, over random keys of every length. */
+static void t_key_random(void **state)
+{
+	uint64_t w[2];
+	uint8_t img[17];
+	struct rng r;
+
+	rng_init(&r, unit_seed(3));
+	for (unsigned i = 0; i < 16000; i++) {
+		img[0] = (uint8_t)(i % 16 + 1);
+		memset(img + 1, 0, 16);
+		rng_fill(&r, img + 1, img[0]);
+		memcpy(w, img + 1, 16);
+		assert_int_equal(hash_key_words(w, img[0]), hash_xxh3(img, sizeof(img), 0));
+		assert_int_equal(hash_key(img + 1, img[0]), hash_xxh3(img, sizeof(img), 0));
+	}
+}
+
 static void t_chunks(void **state)
 {
 	assert_int_equal(peal_seal_count(0), 0);
@@ -194,8 +212,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_xxh3_vectors), cmocka_unit_test(t_isas_agree),
 		cmocka_unit_test(t_stream),	  cmocka_unit_test(t_front_door),
-		cmocka_unit_test(t_key),	  cmocka_unit_test(t_chunks),
-		cmocka_unit_test(t_crc32c),
+		cmocka_unit_test(t_key),	  cmocka_unit_test(t_key_random),
+		cmocka_unit_test(t_chunks),	  cmocka_unit_test(t_crc32c),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
