@@ -14,6 +14,7 @@
 #include "base/must.h"
 
 #define POOL_HUGE_BYTES (2ull << 20)
+#define POOL_LINE_BYTES 64u
 
 static void *pool_mmap(size_t bytes, int flags)
 {
@@ -78,6 +79,12 @@ int pool_init(struct pool *p, size_t size, uint32_t nr, size_t align)
 
 	must(size > 0 && nr > 0 && is_pow2(align) && align <= 4096);
 	step = align_up(size, align);
+	/*
+	 * An odd number of lines: the same field of many objects lies in all sets of a cache, not
+	 * in a few of them.
+	 */
+	if (align <= POOL_LINE_BYTES && step % (2 * POOL_LINE_BYTES) == 0)
+		step += POOL_LINE_BYTES;
 	if (step > UINT32_MAX || step > SIZE_MAX / 4 / nr)
 		return -ENOMEM;
 	free_objs = calloc(nr, sizeof(*free_objs));
