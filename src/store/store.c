@@ -466,29 +466,6 @@ void store_submit_below(struct store *s, struct store_io *io)
 	store_submit_inner(s, s->below, io);
 }
 
-int store_now(struct store_set *set, struct reactor *home, const struct store_key *key,
-	      unsigned flags, struct store_view *view)
-{
-	struct store_shard *sh = &set->shard[store_shard_of(key->hash, set->nr_shards)];
-	int res;
-
-	if (sh->owner != home || sh->state != STORE_SHARD_OPEN || !sh->top->ops->now)
-		return -EAGAIN;
-	res = sh->top->ops->now(sh->top, key, flags, view);
-	if (likely(res != -EAGAIN))
-		counter_add(&sh->ops[view ? STORE_GET : STORE_EXIST], 1);
-	return res;
-}
-
-void store_prefetch(struct store_set *set, struct reactor *home, const struct store_key *key,
-		    int stage)
-{
-	struct store_shard *sh = &set->shard[store_shard_of(key->hash, set->nr_shards)];
-
-	if (sh->owner == home && sh->top->ops->prefetch)
-		sh->top->ops->prefetch(sh->top, key, stage);
-}
-
 /* ---- views ----------------------------------------------------------------------------------- */
 
 unsigned store_runs(const struct store_view *v, uint64_t off, struct mem_run *runs, unsigned nr)

@@ -234,13 +234,21 @@ struct store_io {
 void store_submit(struct store_set *set, struct reactor *home, struct store_io *io);
 
 /*
- * A look-up that can be answered at once, without an io: 0, and *view (when it isn't NULL) is a
- * pinned view over the whole value, to be let go with store_release(); -ENOENT; or -EAGAIN: home
- * doesn't own the shard, or the answer lies further down: store_submit() tells. This is the short
- * way of a hit in memory; what it answers is what the verb would.
+ * A GET that can be answered at once, without an io: 0, and *view is a pinned view over the whole
+ * value, to be let go with store_release(); -ENOENT; or -EAGAIN: home doesn't own the shard, or the
+ * answer lies further down: store_submit() tells. This is the short way of a hit in memory; what it
+ * answers is what the verb would.
  */
 int store_now(struct store_set *set, struct reactor *home, const struct store_key *key,
 	      unsigned flags, struct store_view *view);
+
+/*
+ * EXIST of many keys at once, without ios, in passes whose cache misses overlap. Bit i of the
+ * answer: key i is there. Bit i of *ask: only store_submit() can tell, as above. Touches nothing.
+ */
+#define STORE_LOOK_MAX 64
+uint64_t store_look(struct store_set *set, struct reactor *home,
+		    const struct store_key *const *keys, unsigned nr, uint64_t *ask);
 
 /*
  * For the passes over a burst: pulls what a get of key will touch into the cache. Stage 0: bucket,
@@ -354,9 +362,12 @@ struct store_ops {
 	const struct store_meta *(*meta)(const struct store_view *v);
 	void (*release)(struct store *s, struct store_view *v); /* owner */
 	void (*prefetch)(struct store *s, const struct store_key *key, int stage);
-	/* store_now() of the top store; NULL: always -EAGAIN. view NULL: EXIST, else GET */
+	/* store_now() of the top store; NULL: always -EAGAIN */
 	int (*now)(struct store *s, const struct store_key *key, unsigned flags,
 		   struct store_view *view);
+	/* store_look() of the top store, of keys in its shard; NULL: has to be asked for all */
+	uint64_t (*look)(struct store *s, const struct store_key *const *keys, unsigned nr,
+			 uint64_t *ask);
 	/* any thread: counters only */
 	void (*stats)(const struct store *s, struct store_stats *st);
 	/* bounded background work; > 0 when some was done; NULL = none */

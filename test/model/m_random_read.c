@@ -120,6 +120,8 @@ void m_now_start(struct actor *a)
 {
 	struct model *m = a->m;
 	bool is_get = rng_chance(&m->rng, 1, 2);
+	const struct store_key *key = &a->h->key;
+	uint64_t here, ask;
 	int res;
 
 	a->begin = ++m->now;
@@ -128,7 +130,12 @@ void m_now_start(struct actor *a)
 	a->io.len = 1;
 	a->io.flags = 0;
 	a->io.view.st = NULL;
-	res = store_now(m->w.set, m->w.r[a->home], &a->h->key, 0, is_get ? &a->io.view : NULL);
+	if (is_get) {
+		res = store_now(m->w.set, m->w.r[a->home], key, 0, &a->io.view);
+	} else {
+		here = store_look(m->w.set, m->w.r[a->home], &key, 1, &ask);
+		res = ask ? -EAGAIN : here ? 0 : -ENOENT;
+	}
 	if (res == -EAGAIN) {
 		m_idle(a);
 	} else if (is_get) {

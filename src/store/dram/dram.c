@@ -249,6 +249,7 @@ static const struct store_ops dram_ops = {
 	.release = dram_value_release,
 	.prefetch = dram_get_prefetch,
 	.now = dram_get_now,
+	.look = dram_get_look,
 	.stats = dram_stats,
 	.step = dram_step,
 	.resize = dram_resize,

@@ -9,10 +9,8 @@
 
 #include "base/must.h"
 
-/*
- * Keys looked up together in a MATCH: their lines are on the way while the first ones are compared.
- */
-#define GET_BATCH 16u
+#define GET_WARM_BYTES 4096u
+#define GET_START_BYTES 512u
 
 static void get_touch(struct dram *d, struct dram_entry *e, uint8_t flags)
 {
@@ -91,52 +89,64 @@ int dram_get_now(struct store *s, const struct store_key *key, unsigned flags,
 	if (!e) {
 		if (s->below)
 			return -EAGAIN;
-		if (view)
-			counter_add(&d->count.misses, 1);
+		counter_add(&d->count.misses, 1);
 		return -ENOENT;
 	}
-	if (view) {
-		if (e->pins == DRAM_PINS_MAX)
-			return -EAGAIN;
-		counter_add(&d->count.hits, 1);
-		dram_value_pin(d, e);
-		dram_value_view(d, e, view);
-		/* The order's neighbours come into the cache while the value is copied. */
-		if (!(flags & STORE_NO_TOUCH) && !e->is_parked) {
-			evict_prefetch(&d->evict, dram_index_no(&d->ix, e));
-			view->is_use = true;
-		}
+	if (e->pins == DRAM_PINS_MAX)
+		return -EAGAIN;
+	/* A command that came alone was warmed by nobody: the copy is set up meanwhile. */
+	dram_value_prefetch(d, e, GET_START_BYTES);
+	counter_add(&d->count.hits, 1);
+	dram_value_pin(d, e);
+	dram_value_view(d, e, view);
+	/* The order's neighbours come into the cache while the value is copied. */
+	if (!(flags & STORE_NO_TOUCH) && !e->is_parked) {
+		evict_prefetch(&d->evict, dram_index_no(&d->ix, e));
+		view->is_use = true;
 	}
 	return 0;
 }
 
-static void match_batch(struct dram *d, struct store_io *io, uint32_t first, uint32_t nr)
+uint64_t dram_get_look(struct store *s, const struct store_key *const *keys, unsigned nr,
+		       uint64_t *ask)
 {
-	const struct store_key *keys = io->match.keys + first;
-	struct dram_entry *e;
+	struct dram *d = dram_enter(s);
+	uint32_t no[STORE_LOOK_MAX];
+	uint64_t here = dram_index_look(&d->ix, keys, nr, no);
 
-	for (int stage = 0; stage < 2; stage++)
-		for (uint32_t i = 0; i < nr; i++)
-			if (store_match_wants(io, first + i))
-				dram_index_prefetch(&d->ix, &keys[i], stage);
-	for (uint32_t i = 0; i < nr; i++) {
-		if (!store_match_wants(io, first + i))
+	*ask = s->below && nr ? ~here & UINT64_MAX >> (64 - nr) : 0;
+	return here;
+}
+
+/* Keys from `first` on, as many as are looked up together; how many were passed. */
+static uint32_t match_batch(struct dram *d, struct store_io *io, uint32_t first)
+{
+	const struct store_key *keys[STORE_LOOK_MAX];
+	uint32_t at[STORE_LOOK_MAX], no[STORE_LOOK_MAX], n = 0, i = first;
+
+	for (; i < io->match.nr && n < STORE_LOOK_MAX; i++) {
+		if (!store_match_wants(io, i))
 			continue;
-		e = dram_index_find(&d->ix, &keys[i]);
-		if (!e)
-			continue;
-		io->match.found[first + i] = STORE_MEMORY;
-		get_touch(d, e, io->flags);
+		keys[n] = &io->match.keys[i];
+		at[n++] = i;
 	}
+	if (n)
+		dram_index_look(&d->ix, keys, n, no);
+	for (uint32_t k = 0; k < n; k++) {
+		if (!no[k])
+			continue;
+		io->match.found[at[k]] = STORE_MEMORY;
+		get_touch(d, &d->ix.slab[no[k]], io->flags);
+	}
+	return i;
 }
 
 void dram_get_match(struct store *s, struct store_io *io)
 {
 	struct dram *d = dram_enter(s);
-	uint32_t nr = io->match.nr;
 
-	for (uint32_t i = 0; i < nr; i += GET_BATCH)
-		match_batch(d, io, i, nr - i < GET_BATCH ? nr - i : GET_BATCH);
+	for (uint32_t i = 0; i < io->match.nr;)
+		i = match_batch(d, io, i);
 	store_down(io, NULL);
 }
 
@@ -173,5 +183,5 @@ void dram_get_prefetch(struct store *s, const struct store_key *key, int stage)
 		return;
 	if (!e->is_parked)
 		evict_prefetch(&d->evict, dram_index_no(&d->ix, e));
-	dram_value_prefetch(d, e);
+	dram_value_prefetch(d, e, GET_WARM_BYTES);
 }

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "base/container.h"
 #include "base/hash.h"
@@ -111,44 +114,43 @@ static inline uint8_t index_tag(uint64_t hash)
 }
 
 /*
- * Slots whose tag may be this one, as the top bits of bytes: a byte of x is zero where the tags are
- * equal, and (x - 1) & ~x has its top bit then (and, by the borrow, sometimes in a byte above one
- * that is equal, which the key's comparison sorts out).
+ * Bit i: slot i has this tag. On x86 one comparison of sixteen bytes, of which the last four are no
+ * tags; elsewhere eight and four at a time: a byte of x is zero where the tags are equal, and
+ * (x - 1) & ~x has its top bit then (and, by the borrow, sometimes in a byte above one that is
+ * equal, which the key's comparison sorts out).
  */
-#define BYTES_01 0x0101010101010101ull
-#define BYTES_80 0x8080808080808080ull
-
-static inline uint64_t index_equal_bytes(uint64_t tags, uint8_t tag)
+#ifdef __SSE2__
+static inline uint32_t index_candidates(const struct dram_bucket *b, uint8_t tag)
 {
-	uint64_t x = tags ^ tag * BYTES_01;
+	__m128i tags = _mm_load_si128((const __m128i *)b);
 
-	return (x - BYTES_01) & ~x & BYTES_80;
+	return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) &
+	       ((1u << DRAM_SLOTS) - 1);
+}
+#else
+static inline uint32_t index_equal_bytes(uint64_t tags, uint8_t tag)
+{
+	uint64_t x = tags ^ tag * 0x0101010101010101u;
+
+	x = ((x - 0x0101010101010101u) & ~x & 0x8080808080808080u) >> 7;
+	return (uint32_t)(x * 0x0102040810204080u >> 56);
 }
 
-/* One bit per slot that may match: at 8 * slot for the first eight, at 8 * (slot - 8) + 1 for the
- * others. */
-static inline uint64_t index_candidates(const struct dram_bucket *b, uint8_t tag)
+static inline uint32_t index_candidates(const struct dram_bucket *b, uint8_t tag)
 {
 	uint64_t first;
 	uint32_t last;
 
 	memcpy(&first, b->tag, sizeof(first));
 	memcpy(&last, b->tag + sizeof(first), sizeof(last));
-	return index_equal_bytes(first, tag) >> 7 |
-	       (index_equal_bytes(last, tag) & UINT32_MAX) >> 6;
+	return index_equal_bytes(first, tag) | (index_equal_bytes(last, tag) & 0xf) << 8;
 }
-
-/* The slot of the lowest bit; any slot for 0. */
-static inline uint32_t index_slot(uint64_t candidates)
-{
-	uint32_t bit = (uint32_t)__builtin_ctzll(candidates | 1ull << 62);
-
-	return (bit >> 3) + (bit & 1) * 8;
-}
+#endif
 
 static inline bool entry_is(const struct dram_entry *e, const struct store_key *key)
 {
-	return e->key[0] == key->w[0] && e->key[1] == key->w[1] && e->key_len == key->len;
+	/* One branch, which is taken nearly always. */
+	return !((e->key[0] ^ key->w[0]) | (e->key[1] ^ key->w[1]) | (e->key_len ^ key->len));
 }
 
 static struct dram_entry *index_find_more(const struct dram_index *ix, uint32_t no,
@@ -164,14 +166,57 @@ struct dram_entry *dram_index_find(const struct dram_index *ix, const struct sto
 {
 	const struct dram_bucket *b = index_bucket(ix, key->hash);
 	struct dram_entry *e;
-	uint64_t m = index_candidates(b, index_tag(key->hash));
+	uint32_t m = index_candidates(b, index_tag(key->hash));
 
 	for (; m; m &= m - 1) {
-		e = &ix->slab[b->no[index_slot(m)]];
+		e = &ix->slab[b->no[__builtin_ctz(m)]];
 		if (likely(entry_is(e, key)))
 			return e;
 	}
 	return unlikely(b->more) ? index_find_more(ix, b->more, key) : NULL;
+}
+
+/* The entry that key is, if it is any, unless its bucket has more to look at. 0: none. */
+static inline uint32_t index_likely(const struct dram_bucket *b, uint32_t candidates)
+{
+	uint32_t in_line = -(uint32_t)(candidates != 0);
+
+	return (b->no[__builtin_ctz(candidates | 1u << (DRAM_SLOTS - 1))] & in_line) |
+	       (b->more & ~in_line);
+}
+
+uint64_t dram_index_look(const struct dram_index *ix, const struct store_key *const *keys,
+			 unsigned nr, uint32_t *no)
+{
+	const struct dram_bucket *b;
+	struct dram_entry *e;
+	uint64_t here = 0, rest = 0;
+	uint32_t m, is_key;
+
+	must(nr <= STORE_LOOK_MAX);
+	for (unsigned i = 0; i < nr; i++)
+		__builtin_prefetch(index_bucket(ix, keys[i]->hash));
+	/* No branch here depends on whether a key is there: half of them would be guessed wrong. */
+	for (unsigned i = 0; i < nr; i++) {
+		b = index_bucket(ix, keys[i]->hash);
+		m = index_candidates(b, index_tag(keys[i]->hash));
+		rest |= (uint64_t)(((m & (m - 1)) | b->more) != 0) << i;
+		no[i] = index_likely(b, m);
+		__builtin_prefetch(&ix->slab[no[i]]);
+	}
+	for (unsigned i = 0; i < nr; i++) {
+		is_key = entry_is(&ix->slab[no[i]], keys[i]);
+		no[i] &= -is_key;
+		here |= (uint64_t)is_key << i;
+	}
+	for (rest &= ~here; rest; rest &= rest - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(rest);
+
+		e = dram_index_find(ix, keys[i]);
+		no[i] = e ? dram_index_no(ix, e) : 0;
+		here |= (uint64_t)(e != NULL) << i;
+	}
+	return here;
 }
 
 /* Entry numbers of a bucket, at most DRAM_CHAIN_MAX. */
@@ -281,18 +326,12 @@ void dram_index_unlink(struct dram_index *ix, struct dram_entry *e)
 void dram_index_prefetch(const struct dram_index *ix, const struct store_key *key, int stage)
 {
 	const struct dram_bucket *b = index_bucket(ix, key->hash);
-	uint64_t m;
 
-	if (stage == 0) {
+	if (stage == 0)
 		__builtin_prefetch(b);
-		return;
-	}
-	/*
-	 * Without a branch on what can't be predicted: for an absent key, the entry that nobody
-	 * uses.
-	 */
-	m = index_candidates(b, index_tag(key->hash));
-	__builtin_prefetch(&ix->slab[b->no[index_slot(m)] & -(uint32_t)(m != 0)]);
+	else
+		__builtin_prefetch(
+			&ix->slab[index_likely(b, index_candidates(b, index_tag(key->hash)))]);
 }
 
 void dram_index_key(const struct dram_entry *e, struct store_key *key)

@@ -93,6 +93,12 @@ struct dram_entry *dram_index_get(struct dram_index *ix);
 void dram_index_put(struct dram_index *ix, struct dram_entry *e); /* not linked */
 
 struct dram_entry *dram_index_find(const struct dram_index *ix, const struct store_key *key);
+/*
+ * The same for nr keys (at most STORE_LOOK_MAX) at once, so that their cache misses overlap. Bit i
+ * of the answer: key i is there; no[i] is its entry's number, 0 when it isn't.
+ */
+uint64_t dram_index_look(const struct dram_index *ix, const struct store_key *const *keys,
+			 unsigned nr, uint32_t *no);
 /* Has key's bucket more entries than its own line holds? Touches that line alone. */
 bool dram_index_has_more(const struct dram_index *ix, const struct store_key *key);
 /* How many entries key's bucket holds, and the one of the lowest version (NULL: none). */

@@ -139,8 +139,8 @@ void dram_value_unpin(struct dram *d, struct dram_entry *e);
 void dram_value_set_dirty(struct dram *d, struct dram_entry *e, bool is_dirty);
 void dram_value_view(struct dram *d, struct dram_entry *e,
 		     struct store_view *v); /* whole value; no pin */
-/* The first 4 KiB are on their way into the cache. */
-void dram_value_prefetch(const struct dram *d, const struct dram_entry *e);
+/* The first `bytes` are on their way into the cache. */
+void dram_value_prefetch(const struct dram *d, const struct dram_entry *e, uint64_t bytes);
 unsigned dram_value_runs(const struct store_view *v, uint64_t off, struct mem_run *runs,
 			 unsigned nr);
 uint64_t *dram_value_seals(const struct store_view *v);
@@ -156,6 +156,8 @@ void dram_get_list(struct store *s, struct store_io *io);
 void dram_get_prefetch(struct store *s, const struct store_key *key, int stage);
 int dram_get_now(struct store *s, const struct store_key *key, unsigned flags,
 		 struct store_view *view);
+uint64_t dram_get_look(struct store *s, const struct store_key *const *keys, unsigned nr,
+		       uint64_t *ask);
 
 void dram_put(struct store *s, struct store_io *io);
 void dram_put_buf(struct store *s, struct store_io *io);

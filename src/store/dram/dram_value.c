@@ -254,11 +254,11 @@ void dram_value_release(struct store *s, struct store_view *v)
 
 /* ---- any reactor ---- */
 
-void dram_value_prefetch(const struct dram *d, const struct dram_entry *e)
+void dram_value_prefetch(const struct dram *d, const struct dram_entry *e, uint64_t bytes)
 {
 	struct mem_run run = dram_arena_run(&d->arena, e->ext);
 	const uint8_t *p = run.reg->base + run.off;
-	uint64_t len = min_t(uint64_t, min_t(uint64_t, run.len, e->len), 4096);
+	uint64_t len = min_t(uint64_t, min_t(uint64_t, run.len, e->len), bytes);
 
 	for (uint64_t at = 0; at < len; at += 64)
 		__builtin_prefetch(p + at);

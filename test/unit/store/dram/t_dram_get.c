@@ -84,6 +84,43 @@ static void t_match(void **state)
 	world_fini(&dw.w);
 }
 
+static void check_look(struct dworld *dw, bool is_two)
+{
+	struct store_key key[STORE_LOOK_MAX];
+	const struct store_key *ptr[STORE_LOOK_MAX];
+	uint64_t here, ask;
+
+	for (uint32_t i = 0; i < STORE_LOOK_MAX; i++) {
+		key[i] = world_key(i);
+		ptr[i] = &key[i];
+	}
+	here = store_look(dw->w.set, dw->w.r[0], ptr, STORE_LOOK_MAX, &ask);
+	for (uint32_t i = 0; i < STORE_LOOK_MAX; i++) {
+		assert_int_equal(here >> i & 1, i % 3 == 0);
+		assert_int_equal(ask >> i & 1, is_two && i % 3);
+	}
+	here = store_look(dw->w.set, dw->w.r[0], ptr, 2, &ask);
+	assert_int_equal(here, 1);
+	assert_int_equal(ask, is_two ? 2 : 0);
+}
+
+/* What isn't in memory may lie below; alone, it is absent. */
+static void t_look(void **state)
+{
+	struct dworld dw;
+
+	for (int is_two = 0; is_two < 2; is_two++) {
+		if (is_two)
+			dworld_init_two(&dw, 4 << 20, NULL);
+		else
+			dworld_init(&dw, 4 << 20);
+		for (uint32_t i = 0; i < STORE_LOOK_MAX; i += 3)
+			assert_int_equal(world_put(&dw.w, i, 1, 100), 0);
+		check_look(&dw, is_two);
+		world_fini(&dw.w);
+	}
+}
+
 /* All keys by pages of `page`: how many, sorted, each once. */
 static uint32_t list_all(struct dworld *dw, uint32_t page)
 {
@@ -160,7 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_get),  cmocka_unit_test(t_exist), cmocka_unit_test(t_match),
-		cmocka_unit_test(t_list), cmocka_unit_test(t_touch),
+		cmocka_unit_test(t_list), cmocka_unit_test(t_touch), cmocka_unit_test(t_look),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

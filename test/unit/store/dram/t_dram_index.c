@@ -85,6 +85,29 @@ static void check_page(struct dram_index *ix, const struct model *m, struct rng 
 	}
 }
 
+/* Many at once are what each is by itself. */
+static void check_look(const struct dram_index *ix, struct rng *rng)
+{
+	struct store_key key[STORE_LOOK_MAX];
+	const struct store_key *ptr[STORE_LOOK_MAX];
+	uint32_t no[STORE_LOOK_MAX], nr = 1 + (uint32_t)rng_below(rng, STORE_LOOK_MAX);
+	const struct dram_entry *e;
+	uint64_t here;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		key[i] = make_key((uint32_t)rng_below(rng, NR_KEYS));
+		ptr[i] = &key[i];
+	}
+	here = dram_index_look(ix, ptr, nr, no);
+	for (uint32_t i = 0; i < nr; i++) {
+		e = dram_index_find(ix, &key[i]);
+		assert_int_equal(no[i], e ? dram_index_no(ix, e) : 0);
+		assert_int_equal(here >> i & 1, e != NULL);
+	}
+	if (nr < 64)
+		assert_int_equal(here >> nr, 0);
+}
+
 static void one_shard(uint32_t nr_shards, uint32_t shard, uint32_t nr_max, struct rng *rng)
 {
 	static struct model m;
@@ -103,6 +126,8 @@ static void one_shard(uint32_t nr_shards, uint32_t shard, uint32_t nr_max, struc
 		assert_int_equal(ix.nr_linked, m.nr);
 		if (i % 8 == 0)
 			check_page(&ix, &m, rng);
+		if (i % 16 == 0)
+			check_look(&ix, rng);
 	}
 	while (m.nr)
 		toggle(&ix, &m, &m.at[(struct store_key *)&m.at[m.nr / 2] - m.at]);
@@ -121,6 +146,30 @@ static void t_model(void **state)
 		one_shard(shards[i], 0, 5000, &rng);
 		one_shard(shards[i], shards[i] - 1, 3001, &rng);
 	}
+}
+
+/* Three times as many as were meant to be: most buckets have a chain. */
+static void t_chains(void **state)
+{
+	struct dram_index ix;
+	struct rng rng;
+	struct dram_entry *e;
+	struct store_key k;
+
+	rng_init(&rng, unit_seed(5));
+	assert_int_equal(dram_index_init(&ix, 3000), 0);
+	ix.nr_buckets = 100;
+	for (uint32_t i = 0; i < 3000; i += 2) {
+		k = make_key(i);
+		e = dram_index_get(&ix);
+		e->key[0] = k.w[0];
+		e->key[1] = k.w[1];
+		e->key_len = k.len;
+		dram_index_link(&ix, e, k.hash);
+	}
+	for (uint32_t i = 0; i < 200; i++)
+		check_look(&ix, &rng);
+	dram_index_fini(&ix);
 }
 
 /* The shard's own range spreads over all its buckets: no chain is long, whatever the share. */
@@ -178,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_model),
+		cmocka_unit_test(t_chains),
 		cmocka_unit_test(t_spread),
 		cmocka_unit_test(t_reuse),
 	};
