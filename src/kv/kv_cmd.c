@@ -45,10 +45,10 @@ uint16_t kv_cmd_key_make(struct store_key *k, const uint8_t b[16], uint8_t len)
 	if (len == 0 || len > NVME_KV_KEY_MAX)
 		return NVME_ST_INVALID_KEY_SIZE;
 	memcpy(k->b, b, 16);
-	if (len < 16)
+	if (unlikely(len < 16))
 		memset(k->b + len, 0, 16u - len);
 	k->len = len;
-	k->hash = hash_key(k->b, len);
+	k->hash = hash_key_words(k->w, len);
 	return NVME_ST_OK;
 }
 
@@ -120,22 +120,63 @@ static void kv_exist_end(struct store_io *io, int res)
 	tgt_req_complete(kv_req_of_one(io), kv_cmd_status(res));
 }
 
+/* The answer isn't in this reactor's memory. */
+static void kv_exist_ask(struct tgt_req *req)
+{
+	struct store_io *io = kv_one_init(req, STORE_EXIST, kv_exist_end);
+
+	io->flags = STORE_NO_TOUCH;
+	store_submit(kv_ns_of(req)->set, kv_home(req), io);
+}
+
 /* A look, not a use: what was asked about and not read is no warmer for it. MATCH can touch. */
 static void kv_exist(struct tgt_req *req)
 {
-	struct store_set *set = kv_ns_of(req)->set;
-	struct store_io *io;
-	int res;
+	const struct store_key *key = &kv_cmd_of(req)->key;
+	uint64_t ask, here = store_look(kv_ns_of(req)->set, kv_home(req), &key, 1, &ask);
 
 	kv_cmd_count_read(req, 0);
-	res = store_now(set, kv_home(req), &kv_cmd_of(req)->key, STORE_NO_TOUCH, NULL);
-	if (likely(res != -EAGAIN)) {
-		tgt_req_complete(req, res ? NVME_ST_KEY_NOT_FOUND : NVME_ST_OK);
-		return;
+	if (ask)
+		kv_exist_ask(req);
+	else
+		tgt_req_complete(req, here ? NVME_ST_OK : NVME_ST_KEY_NOT_FOUND);
+}
+
+static bool kv_check_look(const struct tgt_ns *ns, const struct nvme_sqe *sqe)
+{
+	return sqe->opc == NVME_KV_EXIST && sqe->nsid == ns->nsid && tgt_check_flags(sqe);
+}
+
+/* The Exists of a burst; what is wrong with one, and what lies elsewhere, takes the usual way. */
+uint64_t kv_cmd_look(struct tgt_ns *ns, struct tgt_worker *w, const struct nvme_sqe *sqes,
+		     unsigned nr, uint16_t *status)
+{
+	struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
+	const struct store_key *ptr[TGT_BURST];
+	struct store_key keys[TGT_BURST];
+	uint64_t here, ask, over = 0;
+	uint8_t raw[16], at[TGT_BURST];
+	unsigned n = 0;
+
+	static_assert(TGT_BURST <= STORE_LOOK_MAX, "a burst is one look");
+	for (unsigned i = 0; i < nr; i++) {
+		if (!kv_check_look(ns, &sqes[i]))
+			continue;
+		nvme_kv_key_get(&sqes[i], raw);
+		if (kv_cmd_key_make(&keys[n], raw, nvme_kv_key_len(&sqes[i])) != NVME_ST_OK)
+			continue;
+		ptr[n] = &keys[n];
+		at[n++] = (uint8_t)i;
 	}
-	io = kv_one_init(req, STORE_EXIST, kv_exist_end);
-	io->flags = STORE_NO_TOUCH;
-	store_submit(set, kv_home(req), io);
+	if (n == 0)
+		return 0;
+	here = store_look(kn->set, w->reactor, ptr, n, &ask);
+	for (unsigned k = 0; k < n; k++) {
+		status[at[k]] = here >> k & 1 ? NVME_ST_OK : NVME_ST_KEY_NOT_FOUND;
+		over |= (~ask >> k & 1) << at[k];
+	}
+	counter_add(&ns->stat[w->id].reads, (unsigned)__builtin_popcountll(over));
+	return over;
 }
 
 /* Feature 20h EDNEK: whether an absent key makes Delete fail. */

@@ -11,7 +11,7 @@
 #include "peal/vendor.h"
 
 #define KV_SEGMENTS_MAX 1024
-#define KV_BATCH 32	  /* keys per look-up of MATCH, per page of List */
+#define KV_BATCH 64	  /* keys per look-up of MATCH, per page of List */
 #define KV_RESTARTS_MAX 3 /* a value replaced under a read: start over this often, then a miss */
 
 struct kv_ns {
@@ -152,6 +152,8 @@ void kv_cmd_prepare(struct tgt_req *req);
 void kv_cmd_prefetch(struct tgt_req *req);
 void kv_cmd_warm(struct tgt_req *req);
 void kv_cmd_execute(struct tgt_req *req);
+uint64_t kv_cmd_look(struct tgt_ns *ns, struct tgt_worker *w, const struct nvme_sqe *sqes,
+		     unsigned nr, uint16_t *status);
 
 void kv_get_retrieve(struct tgt_req *req);
 void kv_get_retrieve_ex(struct tgt_req *req);

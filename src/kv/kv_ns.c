@@ -235,6 +235,7 @@ static const struct tgt_ns_ops kv_ns_ops = {
 	.prepare = kv_cmd_prepare,
 	.prefetch = kv_cmd_prefetch,
 	.warm = kv_cmd_warm,
+	.look = kv_cmd_look,
 	.execute = kv_cmd_execute,
 	.identify = kv_identify,
 	.sizes = ns_sizes,

@@ -135,6 +135,21 @@ struct tgt_dptr {
  */
 uint16_t tgt_dptr_init(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
 
+/*
+ * Commands that need no request, because the command set only looks something up in this reactor's
+ * memory (KV: Exist): of nr SQEs of one I/O queue, at most TGT_BURST, those that can be answered at
+ * once, together, so that their cache misses overlap. Bit i of the answer: sqes[i] is over, with
+ * status[i] and nothing in DW0 and DW1. The others go the usual way: tgt_req_init().
+ */
+uint64_t tgt_req_look(struct tgt_sq *sq, const struct nvme_sqe *sqes, unsigned nr,
+		      uint16_t *status);
+
+/* Base 2.0, figure 87: FUSE and PSDT 11b are what this controller doesn't know. */
+static inline bool tgt_check_flags(const struct nvme_sqe *sqe)
+{
+	return !(sqe->flags & 3) && NVME_PSDT(sqe->flags) != 3;
+}
+
 struct tgt_req {
 	struct nvme_sqe sqe; /* our copy: checked once, used only from here */
 	struct tgt_sq *sq;
@@ -220,6 +235,9 @@ struct tgt_ns_ops {
 			void (*done)(void *arg, uint16_t st), void *arg);
 	/* May be NULL: third prefetch, while the command before it is executed. */
 	void (*warm)(struct tgt_req *req);
+	/* May be NULL: tgt_req_look(), for a burst in which at least the first SQE names ns. */
+	uint64_t (*look)(struct tgt_ns *ns, struct tgt_worker *w, const struct nvme_sqe *sqes,
+			 unsigned nr, uint16_t *status);
 };
 
 /*

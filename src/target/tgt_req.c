@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The spine: every command comes in by tgt_req_init() and leaves by tgt_req_complete(), on the
- * worker of its queue.
+ * worker of its queue. Those that tgt_req_look() answers before need no request at all: an Exist
+ * costs 50 ns that way and 65 with one.
  *
- * Budget: Exist runs at 20 M/s on one core through here, 50 ns for everything, so init and
- * complete touch the first two cache lines of a request, one line of the queue and one of the
- * namespace, and nothing is zeroed that the next owner writes anyway. Promises: a command that was
- * inited completes exactly once; whatever its SQE says, init doesn't fail.
+ * Init and complete touch the first two cache lines of a request, one line of the queue and one of
+ * the namespace, and nothing is zeroed that the next owner writes anyway. Promises: a command that
+ * was inited completes exactly once; whatever its SQE says, init doesn't fail.
  */
 #include "target/tgt_int.h"
 #include "base/must.h"
@@ -36,12 +36,6 @@ static void req_idle(struct tgt_worker *w)
 		counter_add(&w->busy_ns, reactor_turn_ns(w->reactor) - w->busy_since_ns);
 }
 
-/* Base 2.0, figure 87: FUSE and PSDT 11b are what this controller doesn't know. */
-static bool req_check_flags(const struct nvme_sqe *sqe)
-{
-	return !(sqe->flags & 3) && NVME_PSDT(sqe->flags) != 3;
-}
-
 static void req_pick(struct tgt_req *req, struct tgt_sq *sq)
 {
 	struct tgt_ns *ns = tgt_ctrl_ns(sq->ctrl, req->sqe.nsid);
@@ -52,7 +46,7 @@ static void req_pick(struct tgt_req *req, struct tgt_sq *sq)
 		return;
 	}
 	counter_add(&ns->stat[sq->worker->id].inflight, 1);
-	if (unlikely(!req_check_flags(&req->sqe))) {
+	if (unlikely(!tgt_check_flags(&req->sqe))) {
 		req->execute = req_bad_field;
 		return;
 	}
@@ -61,6 +55,17 @@ static void req_pick(struct tgt_req *req, struct tgt_sq *sq)
 		ns->ops->prepare(req);
 		req->is_prepared = true;
 	}
+}
+
+uint64_t tgt_req_look(struct tgt_sq *sq, const struct nvme_sqe *sqes, unsigned nr, uint16_t *status)
+{
+	struct tgt_ns *ns;
+
+	must(sq->qid != 0 && nr > 0 && nr <= TGT_BURST);
+	ns = tgt_ctrl_ns(sq->ctrl, sqes[0].nsid);
+	if (!ns || !ns->ops->look)
+		return 0;
+	return ns->ops->look(ns, sq->worker, sqes, nr, status);
 }
 
 void tgt_req_init(struct tgt_req *req, struct tgt_sq *sq, const struct nvme_sqe *sqe)

@@ -4,7 +4,7 @@
  * per worker, run by its reactor, serves all queues there in turn:
  *
  *   for each SQ: doorbell (acquire) -> room in the CQ? -> free requests? -> guarded copy of
- *                SQEs -> tgt_req_init()                 at most TGT_BURST over all queues
+ *                SQEs -> tgt_req_look(), the rest -> tgt_req_init()    at most TGT_BURST over all
  *   then tgt_req_prefetch() over all, then tgt_req_execute() over all
  *   for each CQ with something staged: guarded posting, oldest first; one interrupt each
  *
@@ -83,31 +83,36 @@ bool vfu_qp_flush(struct vfu_cq *cq)
 	return cq->tail == cq->staged;
 }
 
+static inline void vfu_qp_stage(struct vfu_sq *sq, uint16_t cid, uint16_t status, uint32_t dw0,
+				uint32_t dw1)
+{
+	struct vfu_cq *cq = sq->cq;
+
+	cq->stage[cq->staged] = (struct nvme_cqe){.dw0 = dw0,
+						  .dw1 = dw1,
+						  .sq_head = (uint16_t)sq->head,
+						  .sq_id = sq->sq.qid,
+						  .cid = cid,
+						  .status = nvme_status_wire(status, cq->phase)};
+	cq->phase = peal_ring_phase(cq->staged, cq->size, cq->phase);
+	cq->staged = peal_ring_next(cq->staged, cq->size);
+	if (!list_is_linked(&cq->dirty))
+		list_add_tail(&sq->w->dirty, &cq->dirty);
+}
+
 void vfu_qp_respond(struct tgt_req *req)
 {
 	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
 	struct vfu_worker *w = sq->w;
-	struct vfu_cq *cq = sq->cq;
 
 	if (unlikely(sq->rec))
 		replay_record_cqe(sq->rec, req);
 	if (req->tr)
 		vfu_dma_unpin(w, req->tr);
-	if (unlikely(req->is_silent)) {
-		cq->nr_busy--;
-	} else {
-		cq->stage[cq->staged] =
-			(struct nvme_cqe){.dw0 = req->dw0,
-					  .dw1 = req->dw1,
-					  .sq_head = (uint16_t)sq->head,
-					  .sq_id = sq->sq.qid,
-					  .cid = req->sqe.cid,
-					  .status = nvme_status_wire(req->status, cq->phase)};
-		cq->phase = peal_ring_phase(cq->staged, cq->size, cq->phase);
-		cq->staged = peal_ring_next(cq->staged, cq->size);
-		if (!list_is_linked(&cq->dirty))
-			list_add_tail(&w->dirty, &cq->dirty);
-	}
+	if (unlikely(req->is_silent))
+		sq->cq->nr_busy--;
+	else
+		vfu_qp_stage(sq, req->sqe.cid, req->status, req->dw0, req->dw1);
 	pool_put(&w->tw->reqs, req);
 }
 
@@ -221,8 +226,22 @@ static uint32_t vfu_qp_may_take(struct vfu_sq *sq, uint32_t max)
 	return min_t(uint32_t, nr, vfu_qp_free_reqs(sq));
 }
 
+static void vfu_qp_init(struct vfu_sq *sq, const struct nvme_sqe *sqe)
+{
+	struct vfu_worker *w = sq->w;
+	struct tgt_req *req = pool_get(&w->tw->reqs);
+
+	req->tr = NULL;
+	tgt_req_init(req, &sq->sq, sqe);
+	if (unlikely(sq->rec))
+		replay_record_sqe(sq->rec, req);
+	w->burst[w->nr_burst++] = req;
+}
+
 static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
 {
+	uint16_t status[TGT_BURST];
+	uint64_t over = 0;
 	struct vfu_worker *w = sq->w;
 	struct mem_run run = {.off = sq->addr + sq->head * sizeof(struct nvme_sqe),
 			      .len = nr * sizeof(struct nvme_sqe)};
@@ -240,14 +259,13 @@ static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
 	if (sq->head == sq->size)
 		sq->head = 0;
 	sq->cq->nr_busy += nr;
+	if (sq->sq.qid && likely(!sq->rec))
+		over = tgt_req_look(&sq->sq, w->sqes, nr, status);
 	for (uint32_t i = 0; i < nr; i++) {
-		struct tgt_req *req = pool_get(&w->tw->reqs);
-
-		req->tr = NULL;
-		tgt_req_init(req, &sq->sq, &w->sqes[i]);
-		if (unlikely(sq->rec))
-			replay_record_sqe(sq->rec, req);
-		w->burst[w->nr_burst++] = req;
+		if (over >> i & 1)
+			vfu_qp_stage(sq, w->sqes[i].cid, status[i], 0, 0);
+		else
+			vfu_qp_init(sq, &w->sqes[i]);
 	}
 	return nr;
 }
@@ -269,6 +287,7 @@ static uint32_t vfu_qp_fetch(struct vfu_sq *sq, uint32_t max)
 static uint32_t vfu_qp_fetch_all(struct vfu_worker *w)
 {
 	uint32_t share = TGT_BURST / (w->nr_ready ? w->nr_ready : 1), nr_ready = 0;
+	uint32_t left = TGT_BURST, nr;
 	struct vfu_sq *sq;
 
 	if (share == 0)
@@ -276,12 +295,11 @@ static uint32_t vfu_qp_fetch_all(struct vfu_worker *w)
 	w->nr_burst = 0;
 	w->is_blocked = false;
 	list_for_each_entry(sq, &w->sqs, node) {
-		uint32_t left = TGT_BURST - w->nr_burst;
-
 		if (left == 0)
 			break;
-		if (vfu_qp_fetch(sq, min_t(uint32_t, share, left)))
-			nr_ready++;
+		nr = vfu_qp_fetch(sq, min_t(uint32_t, share, left));
+		left -= nr;
+		nr_ready += nr != 0;
 	}
 	w->nr_ready = nr_ready;
 	if (nr_ready) {

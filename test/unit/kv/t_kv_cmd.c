@@ -133,7 +133,8 @@ static void run_cell(struct kv_host *h, const struct cell *c)
 {
 	struct nvme_sqe sqe = kv_host_sqe(c->opc, "key", c->opts);
 	struct kv_host_cmd cmd;
-	uint16_t want = expect(c);
+	uint16_t want = expect(c), looked;
+	uint64_t over;
 
 	atomic_store(&h->ns->kv_config, c->ednek);
 	if (c->key == KEY_NONE)
@@ -146,7 +147,11 @@ static void run_cell(struct kv_host *h, const struct cell *c)
 		sqe.cdw12 = 0;
 	else if (c->opc != PEAL_OPC_RETRIEVE_EX && c->opc != PEAL_OPC_MATCH)
 		sqe.cdw12 = 0x12345678; /* Mooncake's: to be ignored */
+	over = tgt_req_look(&h->sq[c->opts % h->node.nr], &sqe, 1, &looked);
 	cmd = kv_host_run(h, c->opts % h->node.nr, &sqe);
+	if (over && (c->opc != NVME_KV_EXIST || looked != cmd.raw_status))
+		fail_msg("opcode %02xh key %d: a look says %03xh, the command %03xh", c->opc,
+			 c->key, looked, cmd.raw_status);
 	if (cmd.status != want)
 		fail_msg("opcode %02xh options %02xh key %d value %d%s%s: %03xh, expected %03xh",
 			 c->opc, c->opts, c->key, c->value, c->is_read_only ? " read-only" : "",
@@ -236,12 +241,65 @@ static void t_keys(void **state)
 	kv_host_fini(&h);
 }
 
+/* Bursts of Exist among others: what a look answers is what the command says, and it answers all
+ * that it can. */
+static void t_look(void **state)
+{
+	struct kv_host h;
+	struct nvme_sqe sqe[TGT_BURST];
+	uint16_t status[TGT_BURST];
+	unsigned nr_over = 0, nr_exist;
+	char key[16];
+	uint64_t over;
+
+	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram", .nr_workers = 2});
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "k%u", i);
+		assert_int_equal(kv_host_store(&h, key, "1", 1, 0), NVME_ST_OK);
+	}
+	for (unsigned round = 0; round < 200; round++) {
+		unsigned nr = 1 + (unsigned)rng_below(&h.rng, TGT_BURST);
+
+		nr_exist = 0;
+		for (unsigned i = 0; i < nr; i++) {
+			bool is_odd = rng_chance(&h.rng, 1, 16);
+
+			snprintf(key, sizeof(key), "k%u", (unsigned)rng_below(&h.rng, 200));
+			sqe[i] = kv_host_sqe(NVME_KV_EXIST, key, 0);
+			if (is_odd && i % 4 == 0)
+				sqe[i].cdw11 = 17;
+			else if (is_odd && i % 4 == 1)
+				sqe[i].nsid = 2;
+			else if (is_odd && i % 4 == 2)
+				sqe[i].flags = 1;
+			else if (is_odd)
+				sqe[i].opc = NVME_KV_FLUSH;
+			nr_exist += !is_odd;
+		}
+		over = tgt_req_look(&h.sq[round % 2], sqe, nr, status);
+		for (unsigned i = 0; i < nr; i++) {
+			if (!(over >> i & 1))
+				continue;
+			nr_over++;
+			assert_int_equal(sqe[i].opc, NVME_KV_EXIST);
+			assert_int_equal(kv_host_run(&h, 0, &sqe[i]).raw_status, status[i]);
+		}
+		if (nr < 64)
+			assert_int_equal(over >> nr, 0);
+		assert_true((unsigned)__builtin_popcountll(over) <= nr_exist);
+	}
+	/* Two workers: about half of the keys are each one's own. */
+	assert_true(nr_over > 2000);
+	kv_host_fini(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_table),
 		cmocka_unit_test(t_table_read_only),
 		cmocka_unit_test(t_keys),
+		cmocka_unit_test(t_look),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
