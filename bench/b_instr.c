@@ -8,6 +8,7 @@
 #include <valgrind/callgrind.h>
 
 #include "bench_node.h"
+#include "nvme/nvme_kv.h"
 
 int main(int argc, char **argv)
 {
@@ -18,6 +19,7 @@ int main(int argc, char **argv)
 		.dram_bytes = 64u << 20,
 		.nr_keys = 8192,
 		.value_bytes = 4096,
+		.opc = argc > 2 ? NVME_KV_EXIST : 0,
 	};
 	struct bench_node *n = bench_node_create(&o);
 

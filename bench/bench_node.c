@@ -73,6 +73,9 @@ static int64_t node_next(struct replay_load *rl, uint32_t slot, struct nvme_sqe 
 		l->next += n->o.nr_workers;
 		bench_value(key, buf, n->o.value_bytes);
 		sqe->opc = NVME_KV_STORE;
+	} else if (n->o.opc == NVME_KV_EXIST) {
+		key = rng_below(&l->rng, 2 * n->o.nr_keys);
+		sqe->opc = NVME_KV_EXIST;
 	} else {
 		key = rng_below(&l->rng, n->o.nr_keys);
 		sqe->opc = NVME_KV_RETRIEVE;
@@ -93,13 +96,13 @@ static void node_done(struct replay_load *rl, uint32_t slot, const struct nvme_c
 	struct bench_node *n = l->n;
 	uint64_t nr = atomic_load_explicit(&l->nr_done, memory_order_relaxed);
 
-	if (cqe->status >> 1) {
+	if (cqe->status >> 1 && !(n->o.opc == NVME_KV_EXIST && l->keys[slot] >= n->o.nr_keys)) {
 		fprintf(stderr, "bench: key %lu: status %03xh\n", (unsigned long)l->keys[slot],
 			cqe->status >> 1);
 		exit(1);
 	}
 	if (atomic_load_explicit(&n->phase, memory_order_relaxed) == NODE_READ && nr % 64 == 0 &&
-	    !bench_value_ok(l->keys[slot], buf, n->o.value_bytes)) {
+	    !n->o.opc && !bench_value_ok(l->keys[slot], buf, n->o.value_bytes)) {
 		fprintf(stderr, "bench: WRONG BYTES of key %lu\n", (unsigned long)l->keys[slot]);
 		exit(1);
 	}

@@ -17,6 +17,7 @@ struct bench_node_opts {
 	uint64_t dram_bytes;
 	uint64_t nr_keys;
 	uint32_t value_bytes;
+	uint8_t opc;	 /* NVME_KV_EXIST, half of its keys absent; 0: NVME_KV_RETRIEVE */
 	int is_threaded; /* each reactor its own thread, pinned to core i */
 };
 
