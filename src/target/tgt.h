@@ -122,10 +122,12 @@ struct tgt_dptr {
 	bool is_sink;		 /* this stretch is a bit bucket */
 	uint16_t status;	 /* the NVMe status behind a next() that failed */
 	uint64_t left;		 /* bytes of data still to hand out */
+	uint64_t given;		 /* bytes handed out */
 	uint64_t addr, addr_len; /* current contiguous stretch in bus addresses */
 	uint64_t list;		 /* address of the next list entry to read */
 	uint64_t list_left;	 /* bytes of the current list segment not yet read */
 	uint32_t nr_segments;	 /* SGL segments followed, bounded */
+	uint64_t nr_descs;	 /* SGL descriptors read, bounded by what they give */
 	uint16_t cache_at, cache_nr;
 	uint64_t cache[TGT_DPTR_CACHE * 2]; /* PRP entries, or SGL descriptors of 16 bytes */
 };

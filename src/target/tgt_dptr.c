@@ -21,6 +21,13 @@
 /* Descriptors in a row that carry no data, and segments in all: more is an attack or an error. */
 #define DPTR_IDLE_MAX 256u
 #define DPTR_SEGMENTS_MAX 16384u
+/*
+ * So many descriptors are free, each further one takes 16 bytes of data before it. Walking one
+ * costs as much as moving half a KiB: a list of single bytes, or of nothing, would hold up whoever
+ * shares this worker a thousand times as long as its data does.
+ */
+#define DPTR_DESCS_FREE 256u
+#define DPTR_DESC_BYTES 16u
 
 enum { DPTR_PRP, DPTR_SGL, DPTR_SGL_LAST /* inside a last segment */ };
 
@@ -166,6 +173,8 @@ static int sgl_segment(struct tgt_dptr *d, const struct nvme_sgl *desc)
 
 static int sgl_take(struct tgt_dptr *d, const struct nvme_sgl *desc)
 {
+	if (d->nr_descs++ >= DPTR_DESCS_FREE + d->given / DPTR_DESC_BYTES)
+		return dptr_fail(d, NVME_ST_SGL_COUNT);
 	if (desc->id & 0xf) /* sub types: offsets, which only capsules have */
 		return dptr_fail(d, NVME_ST_SGL_TYPE);
 	switch (NVME_SGL_TYPE(desc->id)) {
@@ -234,6 +243,7 @@ static uint16_t sgl_init(struct tgt_dptr *d, const struct nvme_sqe *sqe)
 	d->addr_len = 0;
 	d->list_left = 0;
 	d->nr_segments = 0;
+	d->nr_descs = 0;
 	if (sgl_take(d, &sqe->sgl))
 		return d->status;
 	/* One data block is the whole list. */
@@ -269,6 +279,7 @@ static int dptr_next(struct mem_iter *it, uint64_t max, struct mem_run *run)
 	d->addr += run->len;
 	d->addr_len -= run->len;
 	d->left -= run->len;
+	d->given += run->len;
 	return 0;
 }
 
@@ -282,6 +293,7 @@ uint16_t tgt_dptr_init(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
 	d->status = NVME_ST_OK;
 	d->is_sink = false;
 	d->left = len;
+	d->given = 0;
 	d->cache_at = 0;
 	d->cache_nr = 0;
 	req->iter = &d->it;

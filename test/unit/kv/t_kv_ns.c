@@ -108,7 +108,7 @@ static unsigned nr_segments(struct kv_host *h, uint64_t *bytes)
 	return nr;
 }
 
-/* What a smaller namespace gave up is gone for clients, too: else its memory would never be free. */
+/* What a smaller namespace gave up is gone for clients, too: else its memory was never free. */
 static void t_resize_segments(void **state)
 {
 	struct kv_host h;

@@ -473,6 +473,26 @@ static void test_sgl_status(void **state)
 }
 
 /* The sink's pieces never overlap within 64 KiB of data: a checker may read them again. */
+/* Lists finer than anybody needs are refused before they cost more than their data. */
+static void test_sgl_crumbs(void **state)
+{
+	uint64_t list = BUS, a = BUS + MEM_BYTES - PAGE;
+	uint32_t len;
+
+	static_assert(MEM_BYTES >= 8192 * 16 + PAGE, "the list doesn't reach the data");
+	for (len = 1; len <= 64; len *= 2) {
+		env_reset();
+		env_maps(1);
+		e.req.sqe.flags = 1 << 6;
+		for (unsigned i = 0; i < 8192; i++)
+			put_desc(list + 16 * i, desc(0, a, len));
+		assert_int_equal(sgl_status(desc(3, list, 8192 * 16), 256 * len, MEM_TO_PEER),
+				 NVME_ST_OK);
+		assert_int_equal(sgl_status(desc(3, list, 8192 * 16), 8192 * len, MEM_TO_PEER),
+				 len < 16 ? NVME_ST_SGL_COUNT : NVME_ST_OK);
+	}
+}
+
 static void test_sink(void **state)
 {
 	struct mem_run run;
@@ -539,8 +559,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_prp_random), cmocka_unit_test(test_prp_chain),
 		cmocka_unit_test(test_prp_status), cmocka_unit_test(test_sgl_random),
-		cmocka_unit_test(test_sgl_status), cmocka_unit_test(test_sink),
-		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_sgl_status), cmocka_unit_test(test_sgl_crumbs),
+		cmocka_unit_test(test_sink),	   cmocka_unit_test(test_hostile),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
