@@ -77,6 +77,7 @@ struct kv_one {
 	 */
 	bool is_inline;
 	bool is_back;
+	void (*resume)(struct tgt_req *req);
 	union {
 		struct {
 			struct store_key keys[KV_BATCH];
@@ -100,6 +101,7 @@ struct kv_one {
 			struct mbox_msg msg; /* RELEASE on another worker than its lease */
 		} lease;
 	};
+	struct mbox_msg turn; /* kv_cmd_one_later() */
 };
 
 struct kv_cmd {
@@ -134,6 +136,11 @@ static inline struct reactor *kv_home(const struct tgt_req *req)
  * not a recursion on the peer's input.
  */
 bool kv_cmd_one_submit(struct tgt_req *req);
+/*
+ * For a command that has had enough of this turn, with nothing under way and nothing held: resume()
+ * runs in the worker's next one, unless it is aborted by then.
+ */
+void kv_cmd_one_later(struct tgt_req *req, void (*resume)(struct tgt_req *req));
 bool kv_cmd_one_back(struct kv_one *one, int res);
 
 /* Store result -> NVMe status: the one place. */

@@ -14,6 +14,8 @@
 #include "base/must.h"
 #include "kv/kv_int.h"
 
+#define LIST_TURN_PAGES (256u / KV_BATCH) /* about 25 us */
+
 static void list_finish(struct tgt_req *req)
 {
 	struct kv_one *one = &kv_cmd_of(req)->one;
@@ -50,12 +52,20 @@ static bool list_push(struct tgt_req *req, const struct store_list *l, uint16_t 
 }
 
 static void list_page_end(struct store_io *io, int res);
+static void list_run(struct tgt_req *req);
+
+static void list_resume(struct tgt_req *req)
+{
+	if (kv_cmd_one_submit(req))
+		list_run(req);
+}
 
 /* Page after page until the buffer is full or the keys are out. */
 static void list_run(struct tgt_req *req)
 {
 	struct kv_one *one = &kv_cmd_of(req)->one;
 	struct store_list *l = &one->io.list;
+	unsigned nr_pages = 0;
 	uint16_t st;
 
 	do {
@@ -73,6 +83,10 @@ static void list_run(struct tgt_req *req)
 		l->after = l->keys[l->nr - 1];
 		l->has_after = true;
 		l->is_inclusive = false;
+		if (++nr_pages == LIST_TURN_PAGES) {
+			kv_cmd_one_later(req, list_resume);
+			return;
+		}
 	} while (kv_cmd_one_submit(req));
 }
 

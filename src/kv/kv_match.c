@@ -11,6 +11,10 @@
 #include "base/must.h"
 #include "kv/kv_int.h"
 
+/* Of one turn, in keys looked up: a chain of a thousand is answered in the turn that brings it. */
+#define MATCH_TURN_COST 1024u
+#define MATCH_PIN_COST 4u
+
 static void match_end(struct store_io *io, int res);
 
 static void match_finish(struct tgt_req *req, uint16_t st)
@@ -152,13 +156,29 @@ static bool match_next(struct tgt_req *req, uint16_t *st)
 	return *st == NVME_ST_OK;
 }
 
+static void match_run(struct tgt_req *req);
+
+static void match_resume(struct tgt_req *req)
+{
+	if (match_submit(req))
+		match_run(req);
+}
+
 static void match_run(struct tgt_req *req)
 {
+	struct kv_one *one = &kv_cmd_of(req)->one;
+	uint32_t cost = 0;
 	uint16_t st = NVME_ST_OK;
 
 	do {
 		if (!match_next(req, &st)) {
 			match_finish(req, st);
+			return;
+		}
+		cost += one->match.step == KV_MATCH_LOOK ? one->io.match.nr : MATCH_PIN_COST;
+		/* A view that is to be let go isn't kept for a turn. */
+		if (cost >= MATCH_TURN_COST && one->match.step != KV_MATCH_UNPIN) {
+			kv_cmd_one_later(req, match_resume);
 			return;
 		}
 	} while (match_submit(req));

@@ -96,11 +96,36 @@ static void t_small(void **state)
 	kv_host_fini(&h);
 }
 
+/* A long one goes on in later turns, and gives up when it is aborted meanwhile. */
+static void t_turns(void **state)
+{
+	struct nvme_sqe sqe = kv_host_sqe(NVME_KV_LIST, "", 0);
+	struct kv_host_cmd cmd;
+	struct kv_host h;
+
+	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram"});
+	put_keys(&h);
+	kv_host_data(&sqe, KV_HOST_IN, 65536);
+	for (unsigned i = 0; i < 2; i++) {
+		sqe.cid = 77;
+		kv_host_start(&h, 0, &sqe, &cmd);
+		assert_false(cmd.is_over);
+		if (i)
+			assert_true(tgt_sq_abort(&h.sq[0], 77));
+		kv_host_wait(&h, &cmd);
+		assert_int_equal(cmd.status, i ? NVME_ST_ABORTED : NVME_ST_OK);
+		if (!i)
+			assert_int_equal(le32_get(h.mem + KV_HOST_IN), KEYS);
+	}
+	kv_host_fini(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_pages),
 		cmocka_unit_test(t_small),
+		cmocka_unit_test(t_turns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,8 +19,8 @@ static void put_chain(struct kv_host *h, unsigned nr)
 }
 
 /* Keys c0, c1 ... of which number `hole` is one that is absent. */
-static struct kv_host_cmd match(struct kv_host *h, unsigned nr, unsigned hole, uint32_t cdw12,
-				uint32_t pin_ms)
+static struct nvme_sqe match_sqe(struct kv_host *h, unsigned nr, unsigned hole, uint32_t cdw12,
+				 uint32_t pin_ms)
 {
 	struct peal_wire_key *k = (void *)(h->mem + KV_HOST_OUT);
 	struct nvme_sqe sqe = {.opc = PEAL_OPC_MATCH, .nsid = 1};
@@ -34,6 +34,14 @@ static struct kv_host_cmd match(struct kv_host *h, unsigned nr, unsigned hole, u
 	kv_host_data(&sqe, KV_HOST_OUT, nr * (uint32_t)sizeof(*k));
 	sqe.cdw12 = cdw12;
 	sqe.cdw13 = pin_ms;
+	return sqe;
+}
+
+static struct kv_host_cmd match(struct kv_host *h, unsigned nr, unsigned hole, uint32_t cdw12,
+				uint32_t pin_ms)
+{
+	struct nvme_sqe sqe = match_sqe(h, nr, hole, cdw12, pin_ms);
+
 	return kv_host_run(h, h->node.nr - 1, &sqe);
 }
 
@@ -60,6 +68,30 @@ static void t_lengths(void **state)
 		assert_int_equal(match(&h, 5, ~0u, 2, 0).status, NVME_ST_INVALID_FIELD);
 		kv_host_fini(&h);
 	}
+}
+
+/* A chain of a thousand is answered at once, of four thousand or with pins in several turns. */
+static void t_turns(void **state)
+{
+	static const struct {
+		unsigned nr;
+		uint32_t pin_ms;
+		bool is_over;
+	} cases[] = {{1024, 0, true}, {4096, 0, false}, {1024, 10, false}};
+	struct kv_host_cmd cmd;
+	struct kv_host h;
+
+	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram"});
+	put_chain(&h, 4096);
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct nvme_sqe sqe = match_sqe(&h, cases[i].nr, ~0u, 0, cases[i].pin_ms);
+
+		kv_host_start(&h, 0, &sqe, &cmd);
+		assert_int_equal(cmd.is_over, cases[i].is_over);
+		kv_host_wait(&h, &cmd);
+		assert_int_equal(cmd.dw0 & 0xffff, cases[i].nr);
+	}
+	kv_host_fini(&h);
 }
 
 static void t_bad_key(void **state)
@@ -121,6 +153,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_lengths),
+		cmocka_unit_test(t_turns),
 		cmocka_unit_test(t_bad_key),
 		cmocka_unit_test(t_pins),
 	};
