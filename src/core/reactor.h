@@ -2,8 +2,9 @@
 /*
  * One reactor: one thread, one env (clock and io_uring), one mailbox, its timeouts and its pollers.
  *
- *   reactor_step():  mailbox (<= 64)  ->  pollers, each one bounded turn  ->  finished I/O (<= 64)
- *                    ->  timeouts  ->  flush of what reactor_send() collected
+ *   reactor_step():  mailbox (<= 64)  ->  flush of what reactor_send() collected (answers)
+ *                    ->  pollers, each one bounded turn  ->  finished I/O (<= 64)
+ *                    ->  timeouts  ->  flush
  *
  * A step never blocks and everything in it has a budget. The daemon's thread runs reactor_run();
  * tests and the simulator call reactor_step() themselves, for any number of reactors in one thread,
@@ -75,10 +76,15 @@ void reactor_poller_del(struct reactor *r, struct poller *p); /* safe from insid
 void reactor_poller_sleep(struct reactor *r, struct poller *p, uint64_t max_sleep_ns);
 
 /*
- * From reactor `from`'s own turn: m->fn runs in `to`'s turn; flushed at the end of this turn. to ==
- * from is fine.
+ * From reactor `from`'s own turn: m->fn runs in `to`'s turn; flushed behind this turn's mailbox
+ * and at its end. to == from is fine.
  */
 void reactor_send(struct reactor *from, struct reactor *to, struct mbox_msg *m);
+/*
+ * Moves when what was collected has gone: until then the sender may still write to what a message
+ * is about.
+ */
+uint64_t reactor_nr_flushes(const struct reactor *from);
 
 void reactor_io(struct reactor *r, struct io_req *io); /* env->io_submit */
 

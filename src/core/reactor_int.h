@@ -26,7 +26,8 @@ struct reactor {
 	struct list pollers;
 	struct list *cursor; /* the poller after the one that runs */
 	uint64_t turn_ns;
-	uint64_t out_dirty;  /* bit i: out[i] holds something */
+	uint64_t out_dirty; /* bit i: out[i] holds something */
+	uint64_t nr_flushes;
 	uint32_t clock_left; /* turns until the clock is read again */
 	bool is_current;
 	bool is_armed; /* between arm() and disarm() */
