@@ -13,11 +13,13 @@
 #include <time.h>
 
 #include "base/container.h"
+#include "base/hash.h"
 #include "base/must.h"
 #include "base/rng.h"
 #include "bench.h"
 #include "core/env.h"
 #include "kv/kv.h"
+#include "store/store.h"
 #include "transport/replay/replay.h"
 
 enum node_phase {
@@ -34,6 +36,8 @@ struct node_load {
 	uint64_t budget; /* commands that may still start; the phase's, UINT64_MAX = any */
 	_Atomic uint64_t nr_done;
 	uint64_t *keys; /* of the slot */
+	uint32_t *own;	/* is_local: the keys of this worker's shard */
+	uint64_t nr_own;
 	unsigned worker;
 };
 
@@ -77,7 +81,9 @@ static int64_t node_next(struct replay_load *rl, uint32_t slot, struct nvme_sqe 
 		key = rng_below(&l->rng, 2 * n->o.nr_keys);
 		sqe->opc = NVME_KV_EXIST;
 	} else {
-		key = rng_below(&l->rng, n->o.nr_keys);
+		key = rng_below(&l->rng, l->nr_own);
+		if (l->own)
+			key = l->own[key];
 		sqe->opc = NVME_KV_RETRIEVE;
 	}
 	if (l->budget != UINT64_MAX)
@@ -125,6 +131,24 @@ static void node_reactor(struct bench_node *n, unsigned i)
 	bench_must(tgt_worker_create(n->node.reactors[i], i, 1024, &n->node.workers[i]), "worker");
 }
 
+static void node_own(struct node_load *l)
+{
+	const struct bench_node_opts *o = &l->n->o;
+	struct peal_key k;
+
+	l->nr_own = o->nr_keys;
+	if (!o->is_local)
+		return;
+	l->nr_own = 0;
+	l->own = calloc(o->nr_keys, sizeof(*l->own));
+	must(l->own);
+	for (uint64_t i = 0; i < o->nr_keys; i++) {
+		k = bench_key(i);
+		if (store_shard_of(hash_key(k.b, k.len), o->nr_workers) == l->worker)
+			l->own[l->nr_own++] = (uint32_t)i;
+	}
+}
+
 static void node_queue(struct bench_node *n, unsigned i)
 {
 	struct node_load *l = &n->load[i];
@@ -144,6 +168,7 @@ static void node_queue(struct bench_node *n, unsigned i)
 	l->keys = calloc(n->o.depth + 1, sizeof(*l->keys));
 	must(l->keys);
 	rng_init(&l->rng, i + 1);
+	node_own(l);
 	bench_must(replay_queue_create(n->host, &qo, &n->queue[i]), "queue");
 }
 
@@ -274,6 +299,7 @@ void bench_node_destroy(struct bench_node *n)
 	for (unsigned i = 0; i < n->o.nr_workers; i++) {
 		reactor_destroy(n->node.reactors[i]);
 		free(n->load[i].keys);
+		free(n->load[i].own);
 	}
 	free(n);
 }

@@ -19,6 +19,7 @@ struct bench_node_opts {
 	uint32_t value_bytes;
 	uint8_t opc;	 /* NVME_KV_EXIST, half of its keys absent; 0: NVME_KV_RETRIEVE */
 	int is_threaded; /* each reactor its own thread, pinned to core i */
+	int is_local;	 /* each reactor reads keys of its own shard only */
 };
 
 struct bench_node *bench_node_create(
