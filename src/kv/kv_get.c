@@ -58,49 +58,39 @@ static uint16_t get_push_header(struct kv_get *get, const struct store_view *v)
 	return st;
 }
 
-static void get_now_end(struct kv_get *get, int res);
-
-static void get_xfer_end(struct mem_xfer *x, int res)
-{
-	struct kv_get *get = container_of(x, struct kv_get, x);
-
-	if (get->is_now) {
-		get_now_end(get, res);
-		return;
-	}
-	if (res == -EILSEQ) {
-		store_read_next(&get->read, true, 0);
-		return;
-	}
-	store_read_next(&get->read, false, res);
-}
-
-/* [off, off + len) of a value, from a view that covers whole chunks around it. */
-static void get_xfer(struct kv_get *get, const struct store_view *v, uint64_t off, uint64_t len)
+/*
+ * [off, off + len) of a value of value_len; get->vi stands at the chunk of off, seals[0] is that
+ * chunk's.
+ */
+static void get_xfer(struct kv_get *get, uint64_t off, uint64_t len, uint32_t value_len)
 {
 	struct tgt_req *req = get_req(get);
 	const struct store_key *key = &kv_cmd_of(req)->key;
 	struct mem_xfer *x = &get->x;
-	uint64_t start = align_down(off, (uint64_t)MEM_CHUNK_BYTES);
 
-	store_view_iter_init(&get->vi, v, start);
 	x->dir = MEM_TO_PEER;
 	x->key_len = key->len;
 	x->check = !req->sq->has_initiator_seals;
 	x->key_hash = key->hash;
 	x->off = off;
 	x->len = len;
-	x->value_len = v->value_len;
+	x->value_len = value_len;
 	x->value = &get->vi.it;
 	x->peer = req->iter;
-	x->seals = store_seals(v) + (start - v->off) / MEM_CHUNK_BYTES;
-	x->end = get_xfer_end;
 	mem_xfer_submit(req->sq->worker->engine, x);
+}
+
+static void get_piece_end(struct mem_xfer *x, int res)
+{
+	struct kv_get *get = container_of(x, struct kv_get, x);
+
+	store_read_next(&get->read, res == -EILSEQ, res == -EILSEQ ? 0 : res);
 }
 
 static void get_piece(struct store_read *rd, const struct store_view *v, uint64_t off, uint64_t len)
 {
 	struct kv_get *get = container_of(rd, struct kv_get, read);
+	uint64_t start = align_down(off, (uint64_t)MEM_CHUNK_BYTES);
 
 	if (get->hdr_bytes && !get->has_hdr) {
 		if (get_push_header(get, v) != NVME_ST_OK) {
@@ -113,7 +103,10 @@ static void get_piece(struct store_read *rd, const struct store_view *v, uint64_
 		store_read_next(rd, false, 0);
 		return;
 	}
-	get_xfer(get, v, off, len);
+	store_view_iter_init(&get->vi, v, start);
+	get->x.seals = store_seals(v) + (start - v->off) / MEM_CHUNK_BYTES;
+	get->x.end = get_piece_end;
+	get_xfer(get, off, len, v->value_len);
 }
 
 /* CQE and counters. sent: value bytes that the host has; 0 when it failed. */
@@ -136,23 +129,24 @@ static uint64_t get_sent(const struct kv_get *get, uint64_t value_len)
 
 /* ---- the short way: the whole value is in memory, on this reactor ---- */
 
-static void get_now_end(struct kv_get *get, int res)
+static void get_now_end(struct mem_xfer *x, int res)
 {
-	struct tgt_req *req = get_req(get);
-	uint64_t value_len = get->now.value_len, ver = get->now.ver;
+	struct kv_get *get = container_of(x, struct kv_get, x);
+	struct store_view *v = &get->far.view;
+	uint64_t value_len = v->value_len, ver = v->ver;
 
-	get->now.is_bad = res == -EILSEQ;
-	store_release(&get->now, kv_home(req), NULL); /* at once: we own the shard */
+	v->is_bad = res == -EILSEQ;
+	store_release(v, kv_home(get_req(get)), NULL); /* at once: we own the shard */
 	if (res == -EILSEQ)
 		res = -ENOENT;
 	get_finish(get, res, res ? 0 : get_sent(get, value_len), value_len, ver);
 }
 
-/* False: this command has to go the long way. */
+/* False: this command has to go another way. */
 static bool get_now(struct tgt_req *req)
 {
 	struct kv_get *get = &kv_cmd_of(req)->get;
-	struct store_view *v = &get->now;
+	struct store_view *v = &get->far.view;
 	int res = store_now(kv_ns_of(req)->set, kv_home(req), &kv_cmd_of(req)->key, 0, v);
 
 	if (res == -ENOENT) {
@@ -162,10 +156,67 @@ static bool get_now(struct tgt_req *req)
 	if (res)
 		return false;
 	must(v->off == 0 && v->len == v->value_len);
-	get->is_now = true;
-	get_xfer(get, v, 0, get_sent(get, v->value_len));
+	store_view_iter_init(&get->vi, v, 0);
+	get->x.seals = store_seals(v);
+	get->x.end = get_now_end;
+	get_xfer(get, 0, get_sent(get, v->value_len), v->value_len);
 	return true;
 }
+
+/* ---- the same on another reactor: only the look-up is done there ---- */
+
+static void get_long(struct tgt_req *req);
+
+static void get_far_dropped(struct store_far *far)
+{
+	struct kv_get *get = container_of(far, struct kv_get, far);
+
+	get_finish(get, -ENOENT, 0, 0, 0);
+}
+
+static void get_far_end(struct mem_xfer *x, int res)
+{
+	struct kv_get *get = container_of(x, struct kv_get, x);
+	const struct store_view *v = &get->far.view;
+
+	if (res == -EILSEQ) {
+		store_far_drop(&get->far, get_far_dropped);
+		return;
+	}
+	store_far_put(&get->far); /* its pin goes home by itself */
+	get_finish(get, res, res ? 0 : get_sent(get, v->value_len), v->value_len, v->ver);
+}
+
+static void get_far_found(struct store_far *far, int res)
+{
+	struct kv_get *get = container_of(far, struct kv_get, far);
+	uint32_t value_len = far->view.value_len;
+
+	if (res == -EAGAIN) {
+		get_long(get_req(get));
+		return;
+	}
+	if (res) {
+		get_finish(get, res, 0, 0, 0);
+		return;
+	}
+	store_view_iter_init(&get->vi, &far->view, 0);
+	get->vi.run = far->run;
+	get->x.seals = far->seals;
+	get->x.end = get_far_end;
+	get_xfer(get, 0, get_sent(get, value_len), value_len);
+}
+
+static bool get_far(struct tgt_req *req)
+{
+	struct kv_get *get = &kv_cmd_of(req)->get;
+
+	get->far.end = get_far_found;
+	get->far.is_long = get->room > MEM_CHUNK_BYTES;
+	return store_far_get(kv_ns_of(req)->set, kv_home(req), &kv_cmd_of(req)->key, &get->far);
+}
+
+/* ---- the long way: in pieces, from wherever they lie ---- */
 
 static void get_end(struct store_read *rd, int res)
 {
@@ -179,21 +230,14 @@ static void get_end(struct store_read *rd, int res)
 	get_finish(get, res, res ? 0 : get_sent(get, rd->value_len), rd->value_len, rd->ver);
 }
 
-static void get_start(struct tgt_req *req)
+static void get_long(struct tgt_req *req)
 {
 	struct kv_cmd *cmd = kv_cmd_of(req);
 	struct kv_get *get = &cmd->get;
 	struct store_read *rd = &get->read;
-	uint16_t st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
 
-	if (st != NVME_ST_OK) {
-		tgt_req_complete(req, st);
-		return;
-	}
 	get->has_hdr = false;
-	get->is_now = false;
-	if (likely(!get->is_ex) && get_now(req))
-		return;
+	rd->want_ver = get->is_ex ? get->ver : 0;
 	rd->set = kv_ns_of(req)->set;
 	rd->home = kv_home(req);
 	rd->key = cmd->key;
@@ -204,6 +248,20 @@ static void get_start(struct tgt_req *req)
 	rd->piece = get_piece;
 	rd->end = get_end;
 	store_read_start(rd);
+}
+
+static void get_start(struct tgt_req *req)
+{
+	struct kv_get *get = &kv_cmd_of(req)->get;
+	uint16_t st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
+
+	if (st != NVME_ST_OK) {
+		tgt_req_complete(req, st);
+		return;
+	}
+	if (likely(!get->is_ex) && (get_now(req) || get_far(req)))
+		return;
+	get_long(req);
 }
 
 /* Retrieve with no buffer: the value's size. */
@@ -248,7 +306,6 @@ void kv_get_retrieve(struct tgt_req *req)
 	get->hdr_bytes = 0;
 	get->nr_restarts = 0;
 	get->is_ex = false;
-	get->read.want_ver = 0;
 	get_start(req);
 }
 
@@ -302,7 +359,7 @@ static void get_ex_sized(struct store_io *io, int res)
 	get->hdr_bytes = hdr;
 	get->nr_restarts = KV_RESTARTS_MAX;
 	get->is_ex = true;
-	get->read.want_ver = ver;
+	get->ver = ver;
 	get_start(req);
 }
 

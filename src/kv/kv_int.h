@@ -37,17 +37,19 @@ static inline struct kv_ns *kv_ns_of(const struct tgt_req *req)
 
 /* Retrieve and RETRIEVE_EX. */
 struct kv_get {
-	struct store_view now;
 	struct store_view_iter vi;
 	struct mem_xfer x;
 	uint64_t off;	    /* first byte of the value that is delivered */
 	uint64_t room;	    /* bytes of the host's buffer for value bytes */
+	uint64_t ver;	    /* RETRIEVE_EX: the one that was sized */
 	uint32_t hdr_bytes; /* RETRIEVE_EX: block and seals before the value */
 	uint8_t nr_restarts;
 	bool is_ex;
 	bool has_hdr; /* already delivered */
-	bool is_now;  /* by store_now(): `now` holds the pin, `read` isn't used */
-	struct store_read read;
+	union {
+		struct store_far far; /* its view is that of store_now(), too */
+		struct store_read read;
+	};
 };
 
 /* Store and STORE_EX. */

@@ -251,6 +251,33 @@ uint64_t store_look(struct store_set *set, struct reactor *home,
 		    const struct store_key *const *keys, unsigned nr, uint64_t *ask);
 
 /*
+ * store_now() of a key that another reactor owns, batched with what else goes to that owner in this
+ * turn (store_far.c). False: home owns it, or no batch is free: store_submit() is the way.
+ * Otherwise end(far, res) runs once, on home, in a later turn; res as of store_now(). With 0 the
+ * value is pinned: view tells all of it, run is where its first bytes lie, seals are all of its
+ * seals; then exactly one of store_far_put() and store_far_drop() follows, now or later, and only
+ * the former ends the struct's use at once: what waits for the pin is the batch.
+ */
+struct store_far {
+	void (*end)(struct store_far *far, int res);
+	/* Its copy takes more than a turn: it has a batch of its own, or others stay pinned. */
+	bool is_long;
+	/* Out. */
+	struct store_view view;
+	struct mem_run run;
+	uint64_t *seals;
+	/* The door's. */
+	uint32_t slot;
+	struct store_far_batch *batch;
+	void (*dropped)(struct store_far *far);
+};
+bool store_far_get(struct store_set *set, struct reactor *home, const struct store_key *key,
+		   struct store_far *far);
+void store_far_put(struct store_far *far);
+/* Its bytes don't fit their seals: dropped(far) when the owner has dropped it and told. */
+void store_far_drop(struct store_far *far, void (*dropped)(struct store_far *far));
+
+/*
  * For the passes over a burst: pulls what a get of key will touch into the cache. Stage 0: bucket,
  * stage 1: entry, stage 2 (while the command before it is executed): the first 4 KiB of the value
  * and its neighbours in the eviction order. Nothing when home isn't the owner.
@@ -459,7 +486,7 @@ struct store_door_stats {
 	uint64_t ops[STORE_NR_OPS];
 	uint64_t waits;	     /* mutations that waited for their key */
 	uint64_t unexpected; /* results outside the closed set, told as a miss or -ENOSPC */
-	uint64_t busy;	     /* operations under way */
+	uint64_t busy;	     /* operations under way, and batches of far look-ups with pins */
 };
 void store_set_door_stats(const struct store_set *set, struct store_door_stats *st);
 /*

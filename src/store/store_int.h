@@ -23,6 +23,7 @@ enum store_shard_state {
 	STORE_SHARD_CLOSING,
 };
 
+/* What every reactor reads on its way to the owner comes first, what the owner writes behind it. */
 struct store_shard {
 	alignas(64) struct store *top;
 	struct reactor *owner;
@@ -31,12 +32,14 @@ struct store_shard {
 	uint8_t nr_tiers;
 	struct store_set *set;
 	struct store_gate gate;
-	struct counter busy;
 	struct counter unexpected;
+	alignas(64) struct counter busy;
 	struct counter ops[STORE_NR_OPS];
 	struct store *tier[STORE_DEPTH_MAX];
 	struct poller poller;
 };
+/* The way to a shard, taken a few times by each look-up, is a shift. */
+_Static_assert(sizeof(struct store_shard) == 256, "a power of two");
 
 struct store_set {
 	unsigned nr_shards;
@@ -45,8 +48,15 @@ struct store_set {
 	char *name;
 	void (*alert)(void *arg, const struct store_key *key, const char *what);
 	void *alert_arg;
+	/* store_far.c: of each reactor that owns a shard, by its id; it alone touches it */
+	struct store_far_pool *far[REACTORS_MAX];
 	struct store_shard shard[];
 };
+
+/* store_far.c: batches of one reactor. NULL = no memory. */
+struct store_far_pool *store_far_create(struct reactor *home);
+void store_far_destroy(struct store_far_pool *p);	/* not busy; NULL is fine */
+bool store_far_is_busy(const struct store_far_pool *p); /* home: some aren't back */
 
 /* store.c: first use of a shard on its owner. */
 void store_shard_open(struct store_shard *sh);

@@ -15,8 +15,26 @@ static void store_set_free(struct store_set *set, unsigned nr_gates)
 {
 	for (unsigned i = 0; i < nr_gates; i++)
 		store_gate_fini(&set->shard[i].gate);
+	for (unsigned i = 0; i < REACTORS_MAX; i++)
+		store_far_destroy(set->far[i]);
 	free(set->name);
 	free(set);
+}
+
+/* Batches for each reactor that has others to ask. */
+static int store_set_far(struct store_set *set)
+{
+	for (unsigned i = 0; i < set->nr_shards; i++) {
+		struct reactor *r = set->shard[i].owner;
+		struct store_far_pool **p = &set->far[reactor_id(r)];
+
+		if (*p || set->nr_shards == 1)
+			continue;
+		*p = store_far_create(r);
+		if (!*p)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 int store_set_create(const struct store_set_opts *o, struct store_set **out)
@@ -44,6 +62,10 @@ int store_set_create(const struct store_set_opts *o, struct store_set **out)
 			store_set_free(set, i);
 			return -ENOMEM;
 		}
+	}
+	if (store_set_far(set)) {
+		store_set_free(set, o->nr_shards);
+		return -ENOMEM;
 	}
 	*out = set;
 	return 0;
@@ -242,9 +264,11 @@ static void store_tour_close(struct mbox_msg *m)
 {
 	struct store_tour *t = container_of(m, struct store_tour, msg);
 	struct store_shard *sh = &t->set->shard[t->shard];
+	const struct store_far_pool *far = t->set->far[reactor_id(sh->owner)];
 
 	sh->state = STORE_SHARD_CLOSING;
-	if (counter_get(&sh->busy)) {
+	/* Busy, or a batch of this reactor isn't home from where it let go its last pins. */
+	if (counter_get(&sh->busy) || (far && store_far_is_busy(far))) {
 		store_tour_go(t, sh->owner, sh->owner, store_tour_close);
 		return;
 	}
