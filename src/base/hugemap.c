@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An address is reserved with room to slide, the file is mapped over the part that fits, the rest
- * goes back. What is too small for a huge page is mapped as ever. Any thread.
+ * Room to slide is looked for by reserving it; it is given back, and the file is mapped at the place
+ * in it that fits, as a wish. MAP_FIXED over the reservation would be no wish, but a file that
+ * refuses (a seal) does so when the reservation under it has gone already: what another thread had
+ * mapped there meanwhile would be unmapped with the rest. What is too small for a huge page is
+ * mapped as ever. Any thread.
  */
 #include "base/hugemap.h"
 
@@ -10,30 +13,18 @@
 void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off)
 {
 	size_t wide = bytes + HUGEMAP_BYTES;
-	uintptr_t slide;
-	uint8_t *room;
+	uint8_t *room, *wish = NULL;
 	void *p;
 
 	if (bytes < HUGEMAP_BYTES || wide < bytes)
 		return mmap(NULL, bytes, prot, MAP_SHARED, fd, (off_t)off);
 	room = mmap(NULL, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
-		return mmap(NULL, bytes, prot, MAP_SHARED, fd, (off_t)off);
-	slide = (uintptr_t)(off - (uintptr_t)room) % HUGEMAP_BYTES;
-	p = mmap(room + slide, bytes, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off);
-	if (p == MAP_FAILED) {
+	if (room != MAP_FAILED) {
+		wish = room + (uintptr_t)(off - (uintptr_t)room) % HUGEMAP_BYTES;
 		munmap(room, wide);
-		return p;
 	}
-	/*
-	 * The mapping ends with a whole page; munmap() rounds the start of what is left behind it
-	 * up.
-	 */
-	bytes = (bytes + 4095) & ~(size_t)4095;
-	if (slide)
-		munmap(room, slide);
-	if (slide + bytes < wide)
-		munmap(room + slide + bytes, wide - slide - bytes);
-	(void)madvise(p, bytes, MADV_HUGEPAGE);
+	p = mmap(wish, bytes, prot, MAP_SHARED, fd, (off_t)off);
+	if (p != MAP_FAILED)
+		(void)madvise(p, bytes, MADV_HUGEPAGE);
 	return p;
 }

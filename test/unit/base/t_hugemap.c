@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -50,6 +51,14 @@ static void t_maps(void **state)
 	}
 	assert_int_equal(nr_maps(), before);
 	assert_true(hugemap_shared(4u << 20, PROT_READ, -1, 0) == MAP_FAILED);
+	assert_int_equal(nr_maps(), before);
+	close(fd);
+	/* a file that refuses */
+	fd = memfd_create("t_hugemap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, 4 << 20), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	before = nr_maps();
+	assert_true(hugemap_shared(4u << 20, PROT_READ | PROT_WRITE, fd, 0) == MAP_FAILED);
 	assert_int_equal(nr_maps(), before);
 	close(fd);
 }
