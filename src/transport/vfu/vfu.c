@@ -308,6 +308,20 @@ static const struct tr_ops vfu_ops = {
 	.alone_since_ns = vfu_alone_since_ns,
 };
 
+/* Half of what the kernel gives a process; the rest is for everything else. */
+static uint32_t vfu_mapped_max(void)
+{
+	unsigned nr = 65530;
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+
+	if (f) {
+		if (fscanf(f, "%u", &nr) != 1)
+			nr = 65530;
+		fclose(f);
+	}
+	return nr / 2;
+}
+
 int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr)
 {
 	struct vfu *v = calloc(1, sizeof(*v));
@@ -320,6 +334,7 @@ int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr)
 	v->max_clients = o->max_clients ? o->max_clients : VFU_CLIENTS_DEFAULT;
 	v->poll_ns = o->poll_ns ? o->poll_ns : VFU_POLL_NS_DEFAULT;
 	v->is_busy = o->is_busy;
+	v->mapped_max = vfu_mapped_max();
 	v->listen_fd = -1;
 	list_init(&v->devs);
 	timeout_init(&v->again, vfu_again);

@@ -104,14 +104,23 @@ bool vfu_dma_covers(struct vfu_dev *d, uint64_t addr, uint64_t len, uint32_t fla
 
 /* ---- snapshots ---- */
 
+static void vfu_dma_map_free(struct vfu_dev *d, struct vfu_map *m)
+{
+	if (m->reg) {
+		mem_region_put(m->reg);
+		d->vfu->nr_mapped--;
+		d->nr_mapped--;
+		d->mapped_bytes -= m->len;
+	}
+	free(m);
+}
+
 static void vfu_dma_map_put(struct vfu_dev *d, struct vfu_map *m)
 {
 	must(m->nr_snaps > 0);
 	if (--m->nr_snaps)
 		return;
-	if (m->reg)
-		mem_region_put(m->reg);
-	free(m);
+	vfu_dma_map_free(d, m);
 	must(d->nr_dying > 0);
 	d->nr_dying--;
 }
@@ -218,6 +227,18 @@ static int vfu_dma_check_map(const struct vfu_dev *d, const struct vfio_user_dma
 	return 0;
 }
 
+/* Mappings and addresses are the whole process's: who takes all would take them from the others. */
+static int vfu_dma_check_share(const struct vfu_dev *d, uint64_t len)
+{
+	const struct vfu *v = d->vfu;
+
+	if (v->nr_mapped >= v->mapped_max && d->nr_mapped >= VFU_MAPS_SURE_ALL / v->max_clients)
+		return -ENOSPC;
+	if (len > VFU_MAP_BYTES_ALL / v->max_clients - d->mapped_bytes)
+		return -ENOSPC;
+	return 0;
+}
+
 static int vfu_dma_check_fd(int fd)
 {
 	struct stat st;
@@ -230,7 +251,8 @@ static int vfu_dma_check_fd(int fd)
 	return S_ISREG(st.st_mode) ? 0 : -ENOTSUP;
 }
 
-static int vfu_dma_open(const struct vfio_user_dma_map *m, int fd, struct vfu_map **map)
+static int vfu_dma_open(struct vfu_dev *d, const struct vfio_user_dma_map *m, int fd,
+			struct vfu_map **map)
 {
 	struct vfu_map *p;
 	int err;
@@ -247,11 +269,16 @@ static int vfu_dma_open(const struct vfio_user_dma_map *m, int fd, struct vfu_ma
 	if (fd >= 0 && p->flags) {
 		err = vfu_dma_check_fd(fd);
 		if (!err)
+			err = vfu_dma_check_share(d, m->size);
+		if (!err)
 			err = mem_host_map(fd, m->offset, m->size, p->flags | MEM_PEER, &p->reg);
 		if (err) {
 			free(p);
 			return err;
 		}
+		d->vfu->nr_mapped++;
+		d->nr_mapped++;
+		d->mapped_bytes += p->len;
 	}
 	*map = p;
 	return 0;
@@ -274,7 +301,7 @@ int vfu_dma_map(struct vfu_dev *d, const struct vfio_user_dma_map *m, int fd)
 		d->maps = calloc(VFU_MAPS_MAX, sizeof(struct vfu_map *));
 	if (!d->maps)
 		return -ENOMEM;
-	err = vfu_dma_open(m, fd, &map);
+	err = vfu_dma_open(d, m, fd, &map);
 	if (err)
 		return err;
 	at = vfu_dma_lower(d, m->addr);
@@ -286,9 +313,7 @@ int vfu_dma_map(struct vfu_dev *d, const struct vfio_user_dma_map *m, int fd)
 		return 0;
 	d->nr_maps--;
 	memmove(&d->maps[at], &d->maps[at + 1], (d->nr_maps - at) * sizeof(struct vfu_map *));
-	if (map->reg)
-		mem_region_put(map->reg);
-	free(map);
+	vfu_dma_map_free(d, map);
 	return err;
 }
 

@@ -38,7 +38,9 @@
 #define VFU_MSG_BYTES (VFU_XFER_BYTES + 64u)
 #define VFU_REPLY_FDS (1u + VFU_WAKE_WORKERS_MAX)
 #define VFU_MAPS_MAX 4096u
-#define VFU_MSIX_BYTES 0x2000u /* BAR4: the table, then from 0x1000 the pending bits */
+#define VFU_MAPS_SURE_ALL 16384u       /* of all clients, each its share, whatever others have */
+#define VFU_MAP_BYTES_ALL (1ull << 46) /* likewise, and no more: half of the addresses there are */
+#define VFU_MSIX_BYTES 0x2000u	       /* BAR4: the table, then from 0x1000 the pending bits */
 #define VFU_PBA_OFFSET 0x1000u
 #define VFU_PCI_BYTES 4096u
 
@@ -311,7 +313,9 @@ struct vfu_dev {
 	/* DMA: sorted by address, and the snapshot that the round under way publishes */
 	struct vfu_map **maps;
 	uint32_t nr_maps;
-	uint32_t nr_dying; /* unmapped, still in a snapshot that someone holds */
+	uint32_t nr_dying;  /* unmapped, still in a snapshot that someone holds */
+	uint32_t nr_mapped; /* of both, those with a mapping of ours, and their bytes */
+	uint64_t mapped_bytes;
 	uint32_t nr_snaps;
 	struct vfu_snap *snap; /* what the workers have, or get by the round under way */
 	struct vfu_irqs *irqs, *old_irqs;
@@ -390,7 +394,8 @@ struct vfu {
 	bool is_stopping;
 	struct timeout again; /* out of descriptors: accept later */
 	unsigned nr_devs;
-	uint64_t alone_since_ns; /* valid while nr_devs is 0 */
+	uint64_t alone_since_ns;	/* valid while nr_devs is 0 */
+	uint32_t nr_mapped, mapped_max; /* of all clients: vm.max_map_count is the process's */
 	struct list devs;
 	struct vfu_worker *workers; /* node->nr */
 	void (*stopped)(void *arg);

@@ -5,6 +5,8 @@
  */
 #include "rig.h"
 
+#include "transport/vfu/vfu_int.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -148,6 +150,48 @@ static void test_bound(void **state)
 	assert_int_equal(peer_unmap(&p, 2 * PAGE, PAGE), 0);
 	assert_int_equal(peer_map(&p, -1, 0, 2 * PAGE, PAGE), 0);
 	peer_close(&p);
+	rig_fini(&r);
+}
+
+/* Nobody takes all mappings or all addresses of the process. */
+static void test_shares(void **state)
+{
+	struct rig r = {0};
+	struct peer p, other;
+	struct vfu *v;
+	int fd = memfd_create("sparse", MFD_CLOEXEC), err = 0;
+	unsigned nr;
+
+	rig_init(&r, 1, &(struct vfu_opts){.max_clients = 1024});
+	r.nr_fds--;
+	v = container_of(r.tr, struct vfu, tr);
+	assert_true(v->mapped_max > 1000);
+	peer_open(&r, &p, PEER_STOCK);
+	peer_open(&r, &other, PEER_STOCK);
+	/* addresses: a share of 64 GiB, of which RIG_MEM_BYTES are taken */
+	assert_int_equal(ftruncate(fd, 1ll << 36), 0);
+	assert_int_equal(peer_map(&p, fd, 0, 1ull << 40, 1ull << 36), ENOSPC);
+	assert_int_equal(peer_map(&p, fd, 0, 1ull << 40, (1ull << 36) - RIG_MEM_BYTES), 0);
+	assert_int_equal(peer_map(&p, fd, 0, 0, PAGE), ENOSPC);
+	assert_int_equal(peer_unmap(&p, 1ull << 40, (1ull << 36) - RIG_MEM_BYTES), 0);
+	assert_int_equal(peer_map(&p, fd, 0, 0, PAGE), 0);
+	assert_int_equal(peer_unmap(&p, 0, PAGE), 0);
+	/* mappings */
+	v->mapped_max = 20;
+	for (nr = 1; nr < 100 && !err; nr++)
+		err = peer_map(&p, fd, 0, nr * 2 * PAGE, PAGE);
+	assert_int_equal(err, ENOSPC);
+	assert_int_equal(v->nr_mapped, 20);
+	for (nr = 1, err = 0; nr < 100 && !err; nr++)
+		err = peer_map(&other, fd, 0, nr * 2 * PAGE, PAGE);
+	assert_int_equal(err, ENOSPC);
+	assert_int_equal(nr, VFU_MAPS_SURE_ALL / 1024 + 1);
+	assert_int_equal(peer_map(&p, -1, 0, 0x10000000, PAGE), 0); /* takes none */
+	close(fd);
+	peer_close(&p);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 1);
+	assert_int_equal(v->nr_mapped, VFU_MAPS_SURE_ALL / 1024);
+	peer_close(&other);
 	rig_fini(&r);
 }
 
@@ -342,10 +386,11 @@ static void test_short_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_descriptors),
-		cmocka_unit_test(test_unmap_all),     cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_model),	      cmocka_unit_test(test_unmap_under_io),
-		cmocka_unit_test(test_old_snapshots), cmocka_unit_test(test_short_file),
+		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_unmap_all),      cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_shares),	       cmocka_unit_test(test_model),
+		cmocka_unit_test(test_unmap_under_io), cmocka_unit_test(test_old_snapshots),
+		cmocka_unit_test(test_short_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
