@@ -301,7 +301,8 @@ static int bench_cmd(struct cli *c, int argc, char **argv)
 	}
 	err = bench_all(b);
 	if (err) {
-		fprintf(stderr, "peal: bench: %s (%s)\n", strerror(-err), peal_errmsg());
+		/* A request's failure has no message, only its result. */
+		fprintf(stderr, "peal: bench: %s\n", b->nr_errors ? strerror(-err) : peal_errmsg());
 		rc = CLI_ERROR;
 	} else {
 		bench_report(b);

@@ -12,7 +12,8 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 
-#define GET_TRIES 3
+#define GET_TRIES 4
+#define GET_FIRST_BYTES 65536u
 
 struct get_opts {
 	struct peal_key key;
@@ -59,28 +60,24 @@ static error_t get_parse_opt(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The value may be replaced by a larger one between asking its size and getting it. */
+/* What doesn't fit says its size; a larger one may replace it before it is asked for again. */
 static ssize_t get_value(struct cli *c, const struct get_opts *o, char **value)
 {
+	uint64_t room = o->has_length ? o->length : GET_FIRST_BYTES;
 	ssize_t n = -EMSGSIZE;
 
 	for (unsigned i = 0; i < GET_TRIES && n == -EMSGSIZE; i++) {
-		struct peal_call call = {0};
-		uint64_t room;
-		int err = peal_exist(c->p, &o->key, &call);
+		struct peal_call call = {.offset = o->offset,
+					 .flags = o->has_length ? PEAL_PART : 0};
 
-		if (err < 0)
-			return err;
-		room = call.value_bytes > o->offset ? call.value_bytes - o->offset : 1;
-		if (o->has_length && o->length < room)
-			room = o->length;
 		free(*value);
 		*value = malloc(room);
-		if (!*value)
-			return -ENOMEM;
-		call = (struct peal_call){.offset = o->offset,
-					  .flags = o->has_length ? PEAL_PART : 0};
+		if (!*value) {
+			fprintf(stderr, "peal: no memory for a value\n");
+			exit(CLI_ERROR);
+		}
 		n = peal_get(c->p, &o->key, *value, room, &call);
+		room = call.value_bytes - o->offset;
 	}
 	return n;
 }

@@ -26,8 +26,8 @@ static void stat_print(const struct peal_info *i, const struct nvme_smart_log *l
 	printf("namespace   %u%s\n", i->nsid, i->is_immutable ? ", immutable" : "");
 	printf("capacity    %s, %s used (%.1f %%)\n", capacity, used,
 	       i->capacity_bytes ? 100.0 * (double)i->used_bytes / (double)i->capacity_bytes : 0.0);
-	printf("limits      keys of %u bytes, values of %s, %u keys in a match%s\n", i->key_max,
-	       value, i->match_max, i->has_lease ? ", leases" : "");
+	printf("limits      keys up to %u bytes, values up to %s, %u keys in a match%s\n",
+	       i->key_max, value, i->match_max, i->has_lease ? ", leases" : "");
 	printf("commands    %llu reads, %llu writes\n", (unsigned long long)le64_get(l->host_reads),
 	       (unsigned long long)le64_get(l->host_writes));
 	printf("data        %s out, %s in\n", out, in);

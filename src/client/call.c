@@ -96,9 +96,9 @@ int call_exec(struct call *call, struct chan_cmd *cmd)
 
 	cmd->buf = cmd->data_bytes ? &call->buf : NULL;
 	err = chan_exec(call->conn, cmd, call->deadline_ns);
-	if (err == -ETIMEDOUT && call->key)
-		errmsg_set(err, "%s %s: no answer from the daemon in time", call->verb,
-			   errmsg_key(call->key, key));
+	if (err == -ETIMEDOUT)
+		errmsg_set(err, "%s%s%s: no answer from the daemon in time", call->verb,
+			   call->key ? " " : "", call->key ? errmsg_key(call->key, key) : "");
 	return err;
 }
 

@@ -131,7 +131,8 @@ __attribute__((noreturn)) static void spawn_exec(struct spawn_args *a, int log_f
 
 struct spawn_child {
 	pid_t pid;
-	int pidfd; /* readable when it has exited; -1: none to be had */
+	int pidfd;     /* readable when it has exited; -1: none to be had */
+	off_t log_end; /* of what its predecessors have written */
 };
 
 /* Sleeps a moment; true: the daemon has exited. */
@@ -164,6 +165,7 @@ static int spawn_start(const struct uri *u, struct spawn_child *d)
 		return errmsg_set(-errno, "no pipe: %s", strerror(errno));
 	rd = report[0];
 	wr = report[1];
+	d->log_end = lseek(log_fd, 0, SEEK_END);
 	pid = fork();
 	if (pid < 0)
 		return errmsg_set(-errno, "can't fork: %s", strerror(errno));
@@ -191,15 +193,17 @@ static int spawn_start(const struct uri *u, struct spawn_child *d)
 	return 0;
 }
 
-/* The last line of the daemon's log, for the message of a daemon that didn't come up. */
-static void spawn_last_words(const struct uri *u, char words[200])
+/* The last line that the daemon logged, for the message of one that didn't come up. */
+static void spawn_last_words(const struct uri *u, const struct spawn_child *d, char words[200])
 {
 	char log[URI_PATH_BYTES + 16], line[400];
 	auto_fclose FILE *f = NULL;
 
-	words[0] = 0;
+	snprintf(words, 200, "not a word in its log");
 	snprintf(log, sizeof(log), "%s/peald.log", u->dir);
 	f = fopen(log, "re");
+	if (f && fseeko(f, d->log_end, SEEK_SET))
+		return;
 	while (f && fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = 0;
 		if (line[0])
@@ -233,7 +237,7 @@ static int spawn_wait(const struct uri *u, const struct conn_opts *o, const stru
 
 		err = spawn_try(u, o, c);
 		if (spawn_is_absent(err) && has_exited) {
-			spawn_last_words(u, words);
+			spawn_last_words(u, d, words);
 			return errmsg_set(-EIO, "the daemon of %s exited at once: %s", u->dir,
 					  words);
 		}

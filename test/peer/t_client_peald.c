@@ -443,6 +443,10 @@ static void test_no_daemon(void **state)
 	setenv("PEALD", "/bin/ls", 1);
 	assert_int_equal(peal_open(uri, NULL, &p), -EIO);
 	assert_non_null(strstr(peal_errmsg(), "--help"));
+	/* One that says nothing isn't given its predecessor's words. */
+	setenv("PEALD", "/bin/false", 1);
+	assert_int_equal(peal_open(uri, NULL, &p), -EIO);
+	assert_non_null(strstr(peal_errmsg(), "not a word"));
 	setenv("PEALD", before, 1);
 	free(before);
 }

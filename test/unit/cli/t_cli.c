@@ -60,7 +60,7 @@ static int teardown(void **state)
 
 static void test_values(void **state)
 {
-	expect("get hello", 1, "hello");
+	expect("get hello", 1, "get 'hello'");
 	expect("put hello --value world", 0, "");
 	expect("get hello", 0, "world");
 	expect("put hello --if-absent --value x", 3, "Exists");
@@ -77,6 +77,9 @@ static void test_values(void **state)
 	expect("ls --json --max 1", 0, "{\"key\":\"hello\"}\n");
 	expect("match hello long nothere", 0, "2 of 3 present, 2 in memory\n");
 	expect("match nothere hello", 1, "0 of 2");
+	expect("put big --value $(head -c 100000 /dev/zero | tr '\\0' y)", 0, "");
+	expect("get big | wc -c", 0, "100000");
+	expect("get big --offset 4096 | wc -c", 0, "95904");
 	expect("del hello nothere", 1, "nothere");
 	expect("del hello", 1, "hello");
 }
