@@ -10,6 +10,7 @@ to a shell that is the guest's init.
 """
 
 import glob
+import json
 import os
 import re
 import socket
@@ -24,8 +25,11 @@ TIMEOUT = 240  # s, for one command or a boot; a loaded machine emulates slowly
 TOOLS = ['usr/sbin/nvme', 'usr/bin/fio', 'usr/sbin/mke2fs', 'usr/sbin/e2fsck']
 APPLETS = ('sh mount umount cat echo ls mkdir rm stty uname insmod poweroff reboot dd cmp '
            'sha256sum head tail od printf sleep sync grep sed awk date dmesg truncate wc cut seq '
-           'tr basename readlink true').split()
-MODULES = ['nvme', 'crc32c_generic', 'crc32c_intel', 'ext4']
+           'tr basename readlink true blkdiscard fstrim base64 sort uniq'
+           ).split()
+MODULES = ['nvme', 'crc32c_generic', 'ext4']
+# A controller that is gone is given up after seconds, not after half a minute.
+PARAMETERS = {'nvme-core.ko': ' io_timeout=10 admin_timeout=10'}
 
 
 class Kit:
@@ -132,7 +136,9 @@ def make_initramfs(kit, path, programs):
     order = kit.modules(MODULES)
     for module in order:
         c.copy(f'mods/{os.path.basename(module)}', module)
-    c.file('modules', ''.join(f'/mods/{os.path.basename(m)}\n' for m in order).encode(), 0o644)
+    lines = [f'/mods/{os.path.basename(m)}{PARAMETERS.get(os.path.basename(m), "")}\n'
+             for m in order]
+    c.file('modules', ''.join(lines).encode(), 0o644)
     for program in programs:
         c.copy(f'usr/bin/{os.path.basename(program)}', program)
     with open(path, 'wb') as f:
@@ -156,9 +162,12 @@ class Guest:
             '-kernel', kit.kernel, '-initrd', initrd,
             '-append', 'console=ttyS0 quiet panic=-1 nokaslr mitigations=off hugepages=32',
             '-serial', f'file:{self.console}', '-serial', f'unix:{path},server=on,wait=off']
+        self.qmp = f'{folder}/qmp'
+        cmd += ['-qmp', f'unix:{self.qmp},server=on,wait=off']
         for i, sock in enumerate(sockets):
-            cmd += ['-device', '{"driver":"vfio-user-pci","id":"nvme%d","socket":'
-                    '{"type":"unix","path":"%s"}}' % (i, sock)]
+            # Behind a port of its own it can be unplugged.
+            cmd += ['-device', f'pcie-root-port,id=port{i},slot={i + 1}',
+                    '-device', json.dumps(self.device(i, sock))]
         self.log = open(f'{folder}/qemu.log', 'a+', encoding='utf-8')
         self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=self.log)
@@ -180,6 +189,33 @@ class Guest:
 
     def __exit__(self, *exc):
         self.kill()
+
+    @staticmethod
+    def device(i, sock):
+        return {'driver': 'vfio-user-pci', 'id': f'nvme{i}', 'bus': f'port{i}',
+                'socket': {'type': 'unix', 'path': sock}}
+
+    def monitor(self, command, **args):
+        """One command to QEMU itself; its error as an exception."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(TIMEOUT)
+            s.connect(self.qmp)
+            with s.makefile('rw') as f:
+                f.readline()
+                for what in ({'execute': 'qmp_capabilities'},
+                             {'execute': command, 'arguments': args}):
+                    f.write(json.dumps(what) + '\n')
+                    f.flush()
+                    answer = json.loads(f.readline())
+                    while 'event' in answer:
+                        answer = json.loads(f.readline())
+                    if 'error' in answer:
+                        raise OSError(f'{command}: {answer["error"]["desc"]}')
+
+    def wait(self, condition):
+        """Until a shell condition is true in the guest."""
+        self.run(f'i=0; until {condition}; do i=$((i+1)); [ $i -lt 2000 ] || exit 1; '
+                 'sleep 0.05; done')
 
     def fail(self, what):
         self.log.seek(0)
