@@ -31,6 +31,21 @@ struct kv_ns_opts {
 /* Not yet added to the subsystem. -errno. Before the reactors run, or on worker 0's reactor. */
 int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_ns **ns);
 struct store_set *kv_ns_store(struct tgt_ns *ns);
+bool kv_ns_is(const struct tgt_ns *ns); /* is it one of ours? */
+/* A key as commands make it. 0 or -EINVAL. */
+int kv_ns_key(const uint8_t b[16], uint8_t len, struct store_key *key);
+
+/* What an operator wants to know beside the store's figures. Any worker, within one turn. */
+struct kv_ns_info {
+	uint32_t value_max;
+	uint32_t max_keys;
+	uint32_t nr_segments;
+	uint32_t nr_leases;
+	uint32_t nr_alerts; /* values that did not fit their seals */
+	bool is_immutable;
+	bool is_read_only;
+};
+void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info);
 
 /*
  * For tgt_subsys_csi_add(): CSI 1; namespaces made by Namespace Management take `defaults`

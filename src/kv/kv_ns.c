@@ -324,3 +324,30 @@ struct store_set *kv_ns_store(struct tgt_ns *ns)
 {
 	return container_of(ns, struct kv_ns, ns)->set;
 }
+
+bool kv_ns_is(const struct tgt_ns *ns)
+{
+	return ns->ops == &kv_ns_ops;
+}
+
+int kv_ns_key(const uint8_t b[16], uint8_t len, struct store_key *key)
+{
+	return kv_cmd_key_make(key, b, len) == NVME_ST_OK ? 0 : -EINVAL;
+}
+
+void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info)
+{
+	const struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
+	const struct tgt_node *node = tgt_subsys_node(ns->subsys);
+
+	*info = (struct kv_ns_info){
+		.value_max = kn->opts.value_max,
+		.max_keys = kn->max_keys,
+		.nr_segments = kn->nr_segments,
+		.nr_alerts = atomic_load_explicit(&kn->nr_alerts, memory_order_relaxed),
+		.is_immutable = kn->opts.is_immutable,
+		.is_read_only = kn->opts.is_read_only,
+	};
+	for (unsigned i = 0; i < node->nr; i++)
+		info->nr_leases += kv_lease_count(kn->leases[i]);
+}

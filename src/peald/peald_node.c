@@ -22,6 +22,7 @@
 #include "base/must.h"
 #include "base/parse.h"
 #include "blk/blk.h"
+#include "ctl/ctl.h"
 #include "kv/kv.h"
 #include "mem/mem.h"
 #include "peald/peald_node.h"
@@ -36,6 +37,7 @@ struct peald_node {
 	struct tgt_subsys *subsys;
 	const struct tgt_csi_ops *csi;
 	struct tr *tr;
+	struct ctl *ctl;
 	uint32_t nsids[CONF_NS_MAX];
 	uint32_t nr_started;
 	/* Worker 0's. */
@@ -202,6 +204,9 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 		err = node_subsys(n, o);
 	if (!err)
 		err = node_transport(n, o);
+	if (!err)
+		err = ctl_create(&(struct ctl_opts){.conf = o, .subsys = n->subsys, .tr = n->tr},
+				 &n->ctl);
 	if (err) {
 		/* The process ends: what hangs on reactors that never ran goes with it. */
 		free(n);
@@ -229,7 +234,7 @@ int peald_node_start(struct peald_node *n)
 			return err;
 		n->nr_started = i + 1;
 	}
-	return 0;
+	return ctl_start(n->ctl);
 }
 
 static void node_ns_gone(void *arg, uint16_t st);
@@ -268,6 +273,7 @@ static void node_stop_there(struct mbox_msg *m)
 
 void peald_node_stop(struct peald_node *n)
 {
+	ctl_stop(n->ctl); /* before what it looks at goes away */
 	n->stop_msg.fn = node_stop_there;
 	mbox_post(n->tgt.reactors[0], &n->stop_msg);
 	while (sem_wait(&n->stopped) && errno == EINTR)
@@ -282,6 +288,7 @@ void peald_node_destroy(struct peald_node *n)
 {
 	if (!n)
 		return;
+	ctl_destroy(n->ctl);
 	n->tr->ops->destroy(n->tr);
 	tgt_subsys_destroy(n->subsys);
 	kv_csi_destroy(n->csi);

@@ -489,6 +489,35 @@ struct store_door_stats {
 	uint64_t busy;	     /* operations under way, and batches of far look-ups with pins */
 };
 void store_set_door_stats(const struct store_set *set, struct store_door_stats *st);
+/* "dram"; NULL when there is no such tier. Any thread. */
+const char *store_set_tier_name(const struct store_set *set, unsigned tier);
+
+/*
+ * Which tiers hold a key, from the top down: an operator's question, not the data path's. done(w,
+ * res) on home: 0 or -ENOENT, -ECANCELED. The struct lives until then.
+ */
+struct store_where_tier {
+	const char *name;
+	uint64_t ver;
+	struct store_meta meta;
+	uint32_t value_len;
+	uint8_t tier;
+};
+struct store_where {
+	/* Set by the submitter. */
+	struct store_set *set;
+	struct reactor *home;
+	struct store_key key;
+	void (*done)(struct store_where *w, int res);
+	/* Out. */
+	unsigned nr;
+	struct store_where_tier found[STORE_DEPTH_MAX];
+	/* Its own. */
+	int res;
+	struct mbox_msg msg;
+	struct store_io io;
+};
+void store_where_start(struct store_where *w);
 /*
  * Each async: done(arg, res) on home. destroy: the submitter has stopped submitting and released
  * its views.

@@ -143,6 +143,13 @@ int store_set_stats(const struct store_set *set, unsigned tier, struct store_sta
 	return 0;
 }
 
+const char *store_set_tier_name(const struct store_set *set, unsigned tier)
+{
+	const struct store_shard *sh = &set->shard[0];
+
+	return tier < sh->nr_tiers ? sh->tier[tier]->ops->name : NULL;
+}
+
 void store_set_door_stats(const struct store_set *set, struct store_door_stats *st)
 {
 	const struct store_shard *sh;

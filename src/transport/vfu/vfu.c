@@ -16,11 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include "base/log.h"
 #include "base/mono.h"
+#include "base/usock.h"
 #include "core/fd_drop.h"
 #include "transport/vfu/vfu_int.h"
 
@@ -150,73 +149,14 @@ static void vfu_listen(struct vfu *v)
 	reactor_io(vfu_home_reactor(v), &v->io);
 }
 
-/* 0 when the path is free, or has become so. */
-static int vfu_check_stale(const struct sockaddr_un *sa)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (lstat(sa->sun_path, &st)) {
-		err = errno == ENOENT ? 0 : -errno;
-	} else if (!S_ISSOCK(st.st_mode)) {
-		err = -EEXIST;
-	} else if (connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ||
-		   errno != ECONNREFUSED) {
-		err = -EADDRINUSE;
-	} else if (unlink(sa->sun_path)) {
-		err = -errno;
-	}
-	close(fd);
-	return err;
-}
-
-/*
- * The socket gets its name when it listens already: whoever sees the file can connect. link() and
- * not rename(), so that of two daemons that start at once one is refused.
- */
-static int vfu_bind(struct vfu *v)
-{
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	int fd, n, err = 0;
-
-	if (strlen(v->path) >= sizeof(sa.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(sa.sun_path, v->path);
-	err = vfu_check_stale(&sa);
-	if (err)
-		return err;
-	n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s.%d", v->path, (int)getpid());
-	if (n < 0 || (size_t)n >= sizeof(sa.sun_path))
-		return -ENAMETOOLONG;
-	unlink(sa.sun_path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	/* The mode of the unbound socket is the file's: there is no moment in which it is wider. */
-	if (fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) ||
-	    listen(fd, VFU_BACKLOG))
-		err = -errno;
-	else if (link(sa.sun_path, v->path))
-		err = errno == EEXIST ? -EADDRINUSE : -errno;
-	unlink(sa.sun_path);
-	if (err) {
-		close(fd);
-		return err;
-	}
-	v->listen_fd = fd;
-	return 0;
-}
-
 static int vfu_start(struct tr *tr)
 {
 	struct vfu *v = container_of(tr, struct vfu, tr);
-	int err = vfu_bind(v);
+	int fd = usock_listen(v->path, VFU_BACKLOG);
 
-	if (err)
-		return err;
+	if (fd < 0)
+		return fd;
+	v->listen_fd = fd;
 	v->alone_since_ns = reactor_now_ns(vfu_home_reactor(v));
 	for (unsigned i = 0; i < v->node->nr; i++) {
 		v->workers[i].start.fn = vfu_worker_start_at;

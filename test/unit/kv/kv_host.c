@@ -61,6 +61,9 @@ static const struct tgt_ctrl_ops host_ctrl_ops = {
 	.disable = host_disable,
 };
 
+/* Above another tier. Segments that nobody leases need no names. */
+static const struct store_dram_opts host_dram = {.bytes = 32u << 20, .policy = "lru"};
+
 static int host_build(void *arg, struct store_set *set, unsigned shard)
 {
 	const struct kv_host_opts *o = arg;
@@ -74,6 +77,8 @@ static int host_build(void *arg, struct store_set *set, unsigned shard)
 			s = store_mem_create();
 		else if (!strncmp(at, "null", n))
 			s = store_null_create();
+		else if (!strncmp(at, "dram", n))
+			must(store_dram_create(&host_dram, &s) == 0);
 		else
 			return -EINVAL;
 		store_set_push(set, shard, s);

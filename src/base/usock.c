@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See usock.h. The socket gets its name when it listens already: whoever sees the file can connect.
+ * link() and not rename(), so that of two daemons that start at once one is refused.
+ */
+#include "base/usock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+/* 0 when the path is free, or has become so. */
+static int usock_check_stale(const struct sockaddr_un *sa)
+{
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (lstat(sa->sun_path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	if (connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0 || errno != ECONNREFUSED)
+		return -EADDRINUSE;
+	return unlink(sa->sun_path) ? -errno : 0;
+}
+
+/* Under a name of its own first. */
+static int usock_bind(int fd, const char *path, int backlog)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s.%d", path, (int)getpid());
+	int err = 0;
+
+	if (n < 0 || (size_t)n >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	unlink(sa.sun_path);
+	/* The mode of the unbound socket is the file's: there is no moment in which it is wider. */
+	if (fchmod(fd, 0600) || bind(fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(fd, backlog))
+		err = -errno;
+	else if (link(sa.sun_path, path))
+		err = errno == EEXIST ? -EADDRINUSE : -errno;
+	unlink(sa.sun_path);
+	return err;
+}
+
+int usock_listen(const char *path, int backlog)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd, err;
+
+	if (strlen(path) >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sa.sun_path, path);
+	err = usock_check_stale(&sa);
+	if (err)
+		return err;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	err = usock_bind(fd, path, backlog);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+int usock_peer(int fd, uid_t *uid, pid_t *pid)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return -errno;
+	*uid = cred.uid;
+	*pid = cred.pid;
+	return 0;
+}

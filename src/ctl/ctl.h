@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control plane: one thread beside the reactors that answers JSON-RPC on a unix socket and
+ * serves /metrics and /healthz over HTTP. It holds no lock that a reactor takes and touches nothing
+ * of theirs: what it wants to know or done goes to a reactor as a message, and comes back as one.
+ *
+ *   socket, HTTP -> control thread --mbox_post-> reactor 0 -> (others) -> control thread -> reply
+ *
+ * Nothing is open that the configuration doesn't name. Made and stopped on the main thread.
+ */
+#ifndef CTL_CTL_H
+#define CTL_CTL_H
+
+#include "ctl/conf.h"
+#include "target/tgt.h"
+#include "transport/tr.h"
+
+struct ctl;
+
+struct ctl_opts {
+	const struct conf *conf;
+	struct tgt_subsys *subsys;
+	struct tr *tr;
+};
+
+/* Opens the sockets; 0, or -errno and a line in the log. *c is NULL when there is nothing to do. */
+int ctl_create(const struct ctl_opts *o, struct ctl **c);
+int ctl_start(struct ctl *c); /* the reactors run; NULL is fine */
+/* What is under way is cancelled and ended, sockets are closed; the reactors still run. */
+void ctl_stop(struct ctl *c);
+void ctl_destroy(struct ctl *c); /* stopped or never started; NULL is fine */
+
+#endif

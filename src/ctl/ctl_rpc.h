@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All methods, one name each, and the list of them in the order of the documents: rpc_table.c. A
+ * new method is a struct in an rpc_*.c file, a line here and a line there.
+ */
+#ifndef CTL_CTL_RPC_H
+#define CTL_CTL_RPC_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ctl/ctl_int.h"
+
+/* rpc_daemon.c */
+extern const struct rpc_method rpc_daemon_methods, rpc_daemon_info, rpc_daemon_config,
+	rpc_daemon_log_level;
+/* rpc_ns.c */
+extern const struct rpc_method rpc_ns_list, rpc_ns_create, rpc_ns_resize, rpc_ns_delete,
+	rpc_ns_flush;
+/* rpc_key.c */
+extern const struct rpc_method rpc_key_where, rpc_key_purge, rpc_key_usage;
+/* rpc_stats.c */
+extern const struct rpc_method rpc_stats_get;
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The figures of ctl_stat.h as JSON. Bytes, counts and seconds; counters since the start. Control
+ * thread.
+ * tidy: no-test: test/peer/ctl_rpc.py asks a daemon
+ */
+#include <errno.h>
+
+#include "base/container.h"
+#include "ctl/ctl_rpc.h"
+#include "ctl/ctl_stat.h"
+
+struct stats_call {
+	struct ctl_stat_wait wait;
+	struct rpc_req *req;
+};
+
+static void put(json_t *to, const char *key, uint64_t v)
+{
+	json_object_set_new(to, key, json_integer((json_int_t)v));
+}
+
+static json_t *stats_tier(const struct ctl_stat_tier *t)
+{
+	const struct store_stats *s = &t->st;
+	json_t *to = json_pack("{s:s}", "name", t->name);
+
+	put(to, "capacity_bytes", s->capacity_bytes);
+	put(to, "used_bytes", s->used_bytes);
+	put(to, "value_bytes", s->value_bytes);
+	put(to, "index_bytes", s->index_bytes);
+	put(to, "keys", s->nr_keys);
+	put(to, "hits", s->hits);
+	put(to, "misses", s->misses);
+	put(to, "puts", s->puts);
+	put(to, "evictions", s->evictions);
+	put(to, "evicted_bytes", s->evicted_bytes);
+	put(to, "bad_seals", s->bad_seals);
+	put(to, "full", s->full);
+	return to;
+}
+
+static json_t *stats_ns(const struct ctl_stat_ns *s)
+{
+	json_t *to = json_pack("{s:s, s:s}", "name", s->name, "command_set",
+			       s->csi == 1 ? "kv" : "nvm"),
+	       *tiers = json_array();
+
+	put(to, "nsid", s->nsid);
+	put(to, "capacity_bytes", s->capacity_bytes);
+	put(to, "used_bytes", s->used_bytes);
+	put(to, "inflight", s->inflight);
+	put(to, "reads", s->reads);
+	put(to, "writes", s->writes);
+	put(to, "read_bytes", s->read_bytes);
+	put(to, "write_bytes", s->write_bytes);
+	for (unsigned t = 0; t < s->nr_tiers; t++)
+		json_array_append_new(tiers, stats_tier(&s->tiers[t]));
+	if (s->is_kv) {
+		put(to, "leases", s->info.nr_leases);
+		put(to, "key_waits", s->door.waits);
+		put(to, "store_inflight", s->door.busy);
+	}
+	json_object_set_new(to, "tiers", tiers);
+	return to;
+}
+
+static json_t *stats_worker(const struct ctl_stat_worker *w)
+{
+	json_t *to = json_object();
+
+	put(to, "turns", w->turns);
+	put(to, "messages", w->mails);
+	put(to, "sleeps", w->sleeps);
+	put(to, "mailbox_full", w->mbox_full);
+	put(to, "requests_max", w->reqs_max);
+	put(to, "requests_free", w->reqs_free);
+	put(to, "requests_empty", w->reqs_empty);
+	json_object_set_new(to, "busy_seconds", json_real((double)w->busy_ns / 1e9));
+	return to;
+}
+
+static json_t *stats_all(const struct ctl *c, const struct ctl_stat *st)
+{
+	json_t *to = json_object(), *list = json_array();
+
+	json_object_set_new(to, "uptime_seconds",
+			    json_real((double)(st->at_ns - c->born_ns) / 1e9));
+	put(to, "clients", st->nr_clients);
+	for (unsigned i = 0; i < st->nr_workers; i++)
+		json_array_append_new(list, stats_worker(&st->workers[i]));
+	json_object_set_new(to, "reactors", list);
+	list = json_array();
+	for (unsigned i = 0; i < st->nr_ns; i++)
+		json_array_append_new(list, stats_ns(&st->ns[i]));
+	json_object_set_new(to, "namespaces", list);
+	return to;
+}
+
+static void stats_done(struct ctl_stat_wait *wait, const struct ctl_stat *st)
+{
+	struct stats_call *s = container_of(wait, struct stats_call, wait);
+	struct rpc_req *req = s->req;
+
+	free(s);
+	rpc_req_done(req, st ? stats_all(ctl_of(req), st) : NULL);
+}
+
+static void stats_run(struct rpc_req *req)
+{
+	struct stats_call *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		rpc_req_fail(req, -ENOMEM, "no memory");
+		return;
+	}
+	s->req = req;
+	s->wait.done = stats_done;
+	ctl_stat_get(ctl_of(req), &s->wait);
+}
+
+const struct rpc_method rpc_stats_get = {
+	.name = "stats",
+	.help = "All figures: of the daemon, its reactors, its namespaces and their tiers",
+	.result = "{uptime_seconds, clients, reactors: [...], namespaces: [{..., tiers: [...]}]}",
+	.run = stats_run,
+};

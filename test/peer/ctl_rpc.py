@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The control plane of a real peald over its socket: what it answers, to whom, and what it makes of
+clients that are wrong, slow, many or not allowed.
+
+usage: PEALD=... PEAL_CLI=... python3 -m pytest ctl_rpc.py
+"""
+
+import json
+import os
+import pwd
+import socket
+import stat
+import subprocess
+import threading
+
+import peer
+import pytest
+
+PEALD = os.environ['PEALD']
+PEAL = os.environ['PEAL_CLI']
+
+
+class Client:
+    def __init__(self, folder):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(f'{folder}/rpc')
+        self.file = self.sock.makefile('rb')
+
+    def raw(self, data):
+        try:
+            self.sock.sendall(data)
+        except BrokenPipeError:
+            pass  # closed by the daemon, which has said why
+        return self.line()
+
+    def line(self):
+        return json.loads(self.file.readline() or 'null')
+
+    def reply(self, method, *args, **params):
+        msg = {'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params or list(args)}
+        return self.raw(json.dumps(msg).encode())
+
+    def __call__(self, method, *args, **params):
+        reply = self.reply(method, *args, **params)
+        assert 'result' in reply, reply
+        return reply['result']
+
+    def error(self, method, *args, **params):
+        return self.reply(method, *args, **params)['error']
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+@pytest.fixture(name='d', scope='module')
+def fixture_daemon():
+    with peer.daemon(PEALD, '--dram', '64M', '--ns', 'kv=16M', '--ns', 'rw=16M,rw',
+                     '--reactors', '2') as d:
+        yield d
+
+
+@pytest.fixture(name='rpc')
+def fixture_rpc(d):
+    client = Client(d.folder)
+    yield client
+    client.close()
+
+
+def cli(d, *args, **kw):
+    return subprocess.run([PEAL, '-u', d.uri, *args], capture_output=True, timeout=60, check=False,
+                          **kw)
+
+
+def put(d, key, value, ns=1):
+    done = cli(d, '-n', str(ns), 'put', key, '-', input=value)
+    assert done.returncode == 0, done.stderr
+
+
+def test_who_and_what(d, rpc):
+    info = rpc('daemon.info')
+    assert info['pid'] == d.pid and info['reactors'] == 2
+    methods = {m['name']: m for m in rpc('rpc.methods')}
+    assert methods['ns.create']['params'][0]['needed'] is True
+    conf = rpc('daemon.config')
+    assert [n['name'] for n in conf['namespaces']] == ['kv', 'rw']
+    assert conf['transports'][0]['vfu']['dir'] == d.folder
+    st = os.stat(f'{d.folder}/rpc')
+    assert stat.S_IMODE(st.st_mode) == 0o600 and st.st_uid == os.geteuid()
+
+
+def test_log_level(rpc):
+    assert rpc('log.level') == {'level': 'info'}
+    assert rpc('log.level', level='err') == {'level': 'err'}
+    assert rpc('log.level', level='info') == {'level': 'info'}
+    assert 'err, warn, info, debug' in rpc.error('log.level', level='loud')['message']
+
+
+def test_namespaces(rpc):
+    assert [n['name'] for n in rpc('ns.list')] == ['kv', 'rw']
+    nsid = rpc('ns.create', name='new', size='16M', immutable=False)['nsid']
+    assert rpc.error('ns.create', name='new', size='16M')['code'] == -32002
+    assert rpc.error('ns.create', name='large', size='17M')['code'] == -32003
+    new = {n['name']: n for n in rpc('ns.list')}['new']
+    assert new['nsid'] == nsid and new['immutable'] is False
+    rpc('ns.resize', ns='new', size='8M')
+    assert {n['name']: n for n in rpc('ns.list')}['new']['capacity_bytes'] <= 8 << 20
+    rpc('ns.flush', ns='new')
+    rpc('ns.delete', ns=nsid)
+    assert rpc.error('ns.delete', ns=nsid)['code'] == -32001
+
+
+def test_keys(d, rpc):
+    put(d, 'one', b'x' * 1000)
+    where = rpc('key.where', ns='kv', key='one')
+    assert where['found'] and where['tiers'][0]['name'] == 'dram'
+    assert where['tiers'][0]['value_bytes'] == 1000
+    assert rpc('key.where', ns='kv', key='0xff') == {'found': False, 'tiers': []}
+    usage = rpc('key.usage', ns='kv')
+    assert usage['keys'] == 1 and usage['classes'][0]['value_bytes'] == 1000
+    assert rpc('key.purge', ns='kv', **{'class': 9}) == {'seen': 1, 'deleted': 0}
+    assert cli(d, 'get', 'one').stdout == b'x' * 1000
+    assert rpc('key.purge', ns='kv') == {'seen': 1, 'deleted': 1}
+    assert cli(d, 'get', 'one').returncode == 1
+    kv = rpc('stats')['namespaces'][0]
+    assert kv['name'] == 'kv' and kv['writes'] == 1 and kv['tiers'][0]['keys'] == 0
+
+
+def test_bad_json(d):
+    for text, code in [(b'nonsense\n', -32700), (b'{"jsonrpc": }', -32700),
+                       (b'{"a":1,"a":1}', -32700),
+                       (b'{"\xff": 1}', -32700), (b'{]', -32700)]:
+        client = Client(d.folder)
+        assert client.raw(text)['error']['code'] == code, text
+        assert client.line() is None  # closed: where the next one begins would be a guess
+        client.close()
+
+
+def test_bad_requests(rpc):
+    for text, code in [(b'{}', -32600), (b'[]', -32600), (b'{"jsonrpc":"2.0","id":1}', -32600),
+                       (b'{"jsonrpc":"2.0","id":1,"method":"nobody"}', -32601),
+                       (b'{"jsonrpc":"2.0","id":1,"method":"stats","params":{"x":1}}', -32602),
+                       (b'{"jsonrpc":"2.0","id":1,"method":"ns.delete"}', -32602)]:
+        assert rpc.raw(text)['error']['code'] == code, text
+    rpc('daemon.info')
+
+
+def test_batches_and_notifications(rpc):
+    call = {'jsonrpc': '2.0', 'id': 5, 'method': 'log.level'}
+    note = {'jsonrpc': '2.0', 'method': 'log.level'}
+    replies = rpc.raw(json.dumps([call, note, {**call, 'id': 'x', 'method': 'stats'}, 7]).encode())
+    assert [r['id'] for r in replies] == [5, 'x', None]
+    # A notification has no answer: the next line is that of the call behind it.
+    assert rpc.raw(json.dumps(note).encode() + json.dumps(call).encode())['id'] == 5
+    many = json.dumps([note] * 65).encode()
+    assert rpc.raw(many)['error']['code'] == -32600
+
+
+def test_huge(d):
+    client = Client(d.folder)
+    try:
+        client.sock.sendall(b'{"x":"' + b'y' * (2 << 20))
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    assert client.line()['error']['code'] == -32600
+    client.close()
+    client = Client(d.folder)
+    assert client.raw(b'[' * 65)['error']['code'] == -32600
+    client.close()
+
+
+def test_slow_and_many(d):
+    """Sixty that say half a sentence or don't listen; one that asks meanwhile."""
+    call = b'{"jsonrpc":"2.0","id":1,"method":"rpc.methods"}'
+    crowd = [Client(d.folder) for _ in range(60)]
+    for i, client in enumerate(crowd):
+        if i % 2:
+            client.sock.sendall(call[:20])
+            continue
+        client.sock.setblocking(False)
+        try:
+            while True:  # until neither side has room for more
+                client.sock.send(call)
+        except BlockingIOError:
+            pass
+    client = Client(d.folder)
+    for _ in range(50):
+        assert client('daemon.info')['pid'] == d.pid
+    more = [Client(d.folder) for _ in range(20)]
+    refused = [c for c in more if c.raw(call).get('error', {}).get('code') == -32004]
+    assert 16 <= len(refused) <= 20, len(refused)
+    for c in crowd + more + [client]:
+        c.close()
+
+
+def test_at_once(d):
+    """Namespaces made and ended, walked and counted from several threads."""
+    failed = []
+
+    def work(i):
+        client = Client(d.folder)
+        try:
+            for _ in range(20):
+                nsid = client('ns.create', name=f'thread-{i}', size='4M')['nsid']
+                client('stats')
+                client('key.usage', ns=nsid)
+                client('key.purge', ns='rw')
+                client('ns.delete', ns=nsid)
+        except (AssertionError, OSError) as e:
+            failed.append(e)
+        client.close()
+
+    threads = [threading.Thread(target=work, args=[i]) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed, failed
+    client = Client(d.folder)
+    assert len(client('ns.list')) == 2
+    client.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can become somebody else')
+def test_wrong_user(d):
+    nobody = pwd.getpwnam('nobody')
+    ask = ('import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);'
+           'print(s.recv(1000).decode())')
+
+    def run():
+        return subprocess.run(['python3', '-c', ask, f'{d.folder}/rpc'], user=nobody.pw_uid,
+                              group=nobody.pw_gid, extra_groups=[], capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    os.chmod(d.folder, 0o755)
+    assert 'PermissionError' in run().stderr  # the file's mode
+    os.chmod(f'{d.folder}/rpc', 0o666)
+    try:
+        assert '-32006' in run().stdout  # the kernel's word
+    finally:
+        os.chmod(f'{d.folder}/rpc', 0o600)
+
+
+def test_cli(d):
+    done = cli(d, 'rpc', 'daemon.info')
+    assert done.returncode == 0 and json.loads(done.stdout)['pid'] == d.pid
+    done = cli(d, '--json', 'rpc', 'ns.create', 'name=cli', 'size=4M', 'immutable=false')
+    assert done.returncode == 0, done.stderr
+    nsid = json.loads(done.stdout)['nsid']
+    assert cli(d, 'rpc', 'ns.delete', f'[{nsid}]').returncode == 0
+    assert cli(d, 'rpc', 'ns.delete', f'ns={nsid}').returncode == 1
+    assert cli(d, 'rpc', 'nobody').returncode == 2
+    assert cli(d, 'rpc', 'ns.delete').returncode == 2
+    assert cli(d, 'rpc', 'ns.delete', '{').returncode == 2
+    assert cli(d, 'rpc').returncode == 2
+    env = dict(os.environ, PEAL_RPC='/nowhere/rpc')
+    done = cli(d, 'rpc', 'daemon.info', env=env)
+    assert done.returncode == 3 and b'/nowhere/rpc: No such file' in done.stderr
+
+
+def test_stop_meanwhile():
+    """The daemon is stopped while questions are under way: it ends well, and they are over."""
+    for _ in range(5):
+        with peer.daemon(PEALD, '--dram', '16M', '--reactors', '2') as d:
+            clients = [Client(d.folder) for _ in range(8)]
+            for c in clients:
+                c.sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"stats"}' * 50)
+        for c in clients:
+            c.close()
+        assert not os.path.exists(f'{d.folder}/rpc')
+
+
+def test_none():
+    with peer.daemon(PEALD, '--dram', '4M', '--rpc', 'none') as d:
+        assert os.listdir(d.folder) == ['cntrl']
