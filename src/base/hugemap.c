@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Room to slide is looked for by reserving it; it is given back, and the file is mapped at the place
- * in it that fits, as a wish. MAP_FIXED over the reservation would be no wish, but a file that
- * refuses (a seal) does so when the reservation under it has gone already: what another thread had
- * mapped there meanwhile would be unmapped with the rest. What is too small for a huge page is
+ * Room to slide is looked for by reserving it; it is given back, and the file is mapped at the
+ * place in it that fits, as a wish. MAP_FIXED over the reservation would be no wish, but a file
+ * that refuses (a seal) does so when the reservation under it has gone already: what another thread
+ * had mapped there meanwhile would be unmapped with the rest. What is too small for a huge page is
  * mapped as ever. Any thread.
  */
 #include "base/hugemap.h"

@@ -28,7 +28,8 @@ class Kv:
         dw = {2: k[:4], 3: k[4:8], 14: k[8:12], 15: k[12:]}
         line = f'nvme io-passthru /dev/ng0n{self.nsid} --opcode={opc} -n {self.nsid} '
         line += ' '.join(f'--cdw{n}={int.from_bytes(b, "little")}' for n, b in dw.items())
-        line += f' --cdw10={more.get("cdw10", size)} --cdw11={more.get("raw11", len(key) | opts << 8)}'
+        line += f' --cdw10={more.get("cdw10", size)}'
+        line += f' --cdw11={more.get("raw11", len(key) | opts << 8)}'
         for n in (12, 13):
             line += f' --cdw{n}={more.get(f"cdw{n}", 0)}'
         if size:
