@@ -15,10 +15,10 @@
 #include <sys/uio.h>
 
 enum io_op {
-	IO_POLL,  /* wait once until fd is ready for poll_mask (POLLIN ...); res = revents */
-	IO_READ,  /* preadv */
-	IO_WRITE, /* pwritev */
-	IO_FSYNC,
+	IO_POLL,      /* wait once until fd is ready for poll_mask (POLLIN ...); res = revents */
+	IO_READ,      /* preadv */
+	IO_WRITE,     /* pwritev */
+	IO_FSYNC,     /* fdatasync */
 	IO_FALLOCATE, /* fallocate: mode, off, len */
 	IO_CANCEL,    /* of `target`, whose own end() runs with -ECANCELED or its result */
 };

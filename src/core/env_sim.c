@@ -55,9 +55,12 @@ static void env_sim_submit(struct env *env, struct io_req *io)
 {
 	struct env_sim *s = env_sim_of(env);
 	uint64_t delay_ns = 0;
+	bool is_disk = io->op == IO_READ || io->op == IO_WRITE || io->op == IO_FSYNC;
 
 	must(io->end);
-	if (s->o.delay_max_ns && (io->op == IO_READ || io->op == IO_WRITE || io->op == IO_FSYNC))
+	if (is_disk && s->o.submitted)
+		s->o.submitted(s->o.arg, io);
+	if (is_disk && s->o.delay_max_ns)
 		delay_ns = rng_below(&s->rng, s->o.delay_max_ns + 1);
 	must(vec_push(&s->reqs,
 		      (struct env_sim_req){.io = io, .due_ns = *s->o.clock_ns + delay_ns}));

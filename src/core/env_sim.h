@@ -30,6 +30,8 @@ struct env_sim_opts {
 	 * NULL: the real system call.
 	 */
 	int (*io)(void *arg, struct io_req *io);
+	/* Told of each of these as it is submitted; NULL: nobody is. */
+	void (*submitted)(void *arg, struct io_req *io);
 	/* Instead of moving the clock in wait(); it may step other reactors. */
 	void (*wait)(void *arg, struct env *env, uint64_t until_ns);
 	void *arg;

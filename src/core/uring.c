@@ -108,7 +108,7 @@ static void uring_prep(struct io_uring_sqe *sqe, struct io_req *io)
 		io_uring_prep_writev(sqe, io->fd, io->iov, io->nr_iov, io->off);
 		break;
 	case IO_FSYNC:
-		io_uring_prep_fsync(sqe, io->fd, 0);
+		io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC);
 		break;
 	case IO_FALLOCATE:
 		io_uring_prep_fallocate(sqe, io->fd, io->mode, (off_t)io->off, (off_t)io->len);
