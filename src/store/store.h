@@ -98,7 +98,7 @@ enum store_op {
 	STORE_PUT, /* key, view, meta, flags -> ver; consumes the view: st == NULL afterwards */
 	/*
 	 * key, off, len, ver (wanted, 0 = any) -> view, ver; off past the end is fine: nothing
-	 * in the view
+	 * in the view. It may end at the next multiple of STORE_PIECE_BYTES
 	 */
 	STORE_GET,
 	/*
@@ -313,10 +313,10 @@ struct store_view_iter {
 void store_view_iter_init(struct store_view_iter *vi, const struct store_view *v, uint64_t off);
 
 /*
- * Reading a value in pieces of at most STORE_PIECE_BYTES, in order, one piece at a time with the
- * next ones under way: piece() gets a view range that the reader copies and checks, then calls
- * store_read_next(). Version pinned by the first. end(): 0, or as store results, or the reader's
- * own err; -ESTALE when the value changed half way (start again, or call it a miss).
+ * Reading a value in pieces that end at multiples of STORE_PIECE_BYTES, in order, one piece at a
+ * time with the next ones under way: piece() gets a view range that the reader copies and checks,
+ * then calls store_read_next(). Version pinned by the first. end(): 0, or as store results, or the
+ * reader's own err; -ESTALE when the value changed half way (start again, or call it a miss).
  */
 #define STORE_READ_AHEAD 3
 struct store_read;
@@ -402,6 +402,8 @@ struct store_ops {
 	/* capacity in bytes; 0 when it holds, -EAGAIN while it shrinks as evictions go (asked
 	 * again next turn), -EINVAL below the tier's least */
 	int (*resize)(struct store *s, uint64_t bytes);
+	/* is background work under way? Then a set waits with destroying it. NULL = never */
+	bool (*is_busy)(const struct store *s);
 	void (*destroy)(struct store *s); /* nothing in flight, nothing pinned */
 };
 
@@ -559,5 +561,33 @@ struct store_dram_opts {
 	void *arg;
 };
 int store_dram_create(const struct store_dram_opts *o, struct store **s);
+
+/*
+ * ssd: one file per shard, a log of segments; see doc/format.md. The file is made if it isn't
+ * there, and recovered if it is. -EBUSY: somebody else has it open; -EPROTONOSUPPORT: a newer
+ * version wrote it; -EXDEV: it belongs to another namespace, or to one cut in another number of
+ * shards; -EUCLEAN: damaged; -EINVAL: too small. Blocks while it makes or recovers.
+ */
+struct ssd_dev;
+struct store_ssd_opts {
+	const char *path;
+	struct ssd_dev *dev; /* instead of path; taken over when it succeeds */
+	const char *name;    /* of the namespace */
+	/* of the file, when it is made */
+	uint64_t bytes;
+	/* 0: a 32nd of it, at most 256 MiB */
+	uint64_t segment_bytes;
+	/* 0: bytes / 16 KiB, at least 1024 */
+	uint32_t max_keys;
+	uint32_t value_max;
+	uint32_t shard;
+	uint32_t nr_shards;
+	/* share of a segment that may be written again when it goes */
+	uint32_t reinsert_1024;
+	/* a value is acknowledged when it is synced, not when it is written */
+	bool is_durable;
+	uint64_t seed; /* 0: from the system */
+};
+int store_ssd_create(const struct store_ssd_opts *o, struct store **s);
 
 #endif

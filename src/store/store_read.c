@@ -31,10 +31,13 @@ static uint64_t store_read_end_off(const struct store_read *rd)
 	return rd->off + rd->len;
 }
 
-/* The piece that begins at `pos` ends on a chunk, or with the read. */
+/*
+ * The piece that begins at `pos` ends where a tier that keeps values in pieces ends one, or with
+ * the read.
+ */
 static uint64_t store_read_piece_end(const struct store_read *rd, uint64_t pos)
 {
-	uint64_t end = align_down(pos, MEM_CHUNK_BYTES) + STORE_PIECE_BYTES;
+	uint64_t end = align_down(pos, STORE_PIECE_BYTES) + STORE_PIECE_BYTES;
 
 	return min_t(uint64_t, end, store_read_end_off(rd));
 }

@@ -267,6 +267,16 @@ static void store_shard_close(struct store_shard *sh)
 	sh->top = NULL;
 }
 
+static bool store_shard_is_busy(const struct store_shard *sh)
+{
+	if (counter_get(&sh->busy))
+		return true;
+	for (unsigned i = 0; i < sh->nr_tiers; i++)
+		if (sh->tier[i]->ops->is_busy && sh->tier[i]->ops->is_busy(sh->tier[i]))
+			return true;
+	return false;
+}
+
 static void store_tour_close(struct mbox_msg *m)
 {
 	struct store_tour *t = container_of(m, struct store_tour, msg);
@@ -275,7 +285,7 @@ static void store_tour_close(struct mbox_msg *m)
 
 	sh->state = STORE_SHARD_CLOSING;
 	/* Busy, or a batch of this reactor isn't home from where it let go its last pins. */
-	if (counter_get(&sh->busy) || (far && store_far_is_busy(far))) {
+	if (store_shard_is_busy(sh) || (far && store_far_is_busy(far))) {
 		store_tour_go(t, sh->owner, sh->owner, store_tour_close);
 		return;
 	}
