@@ -40,14 +40,19 @@ static inline void world_alert(void *arg, const struct store_key *key, const cha
 	w->nr_alerts++;
 }
 
-static inline void world_init(struct world *w, unsigned nr_reactors, uint64_t seed)
+/* sim: what the envs are to do with disk requests. */
+static inline void world_init_sim(struct world *w, unsigned nr_reactors, uint64_t seed,
+				  const struct env_sim_opts *sim)
 {
+	struct env_sim_opts eo = *sim;
+
 	memset(w, 0, sizeof(*w));
+	eo.seed = seed;
+	eo.clock_ns = &w->clock_ns;
 	rng_init(&w->rng, seed);
 	w->nr_reactors = nr_reactors;
 	for (unsigned i = 0; i < nr_reactors; i++) {
-		struct env *env = env_sim_create(
-			&(struct env_sim_opts){.seed = seed, .clock_ns = &w->clock_ns});
+		struct env *env = env_sim_create(&eo);
 
 		must(env);
 		w->r[i] = reactor_create(&(struct reactor_opts){.id = i,
@@ -57,6 +62,11 @@ static inline void world_init(struct world *w, unsigned nr_reactors, uint64_t se
 								.cpu = -1});
 		must(w->r[i]);
 	}
+}
+
+static inline void world_init(struct world *w, unsigned nr_reactors, uint64_t seed)
+{
+	world_init_sim(w, nr_reactors, seed, &(struct env_sim_opts){0});
 }
 
 /* Shards go round the reactors. */

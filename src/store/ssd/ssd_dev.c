@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See ssd_dev.h. Runs on the thread that builds or ends the store.
+ */
+#include "store/ssd/ssd_dev.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/container.h"
+
+#define DEV_ZERO_BYTES (4u << 20)
+
+static int dev_read(struct ssd_dev *dev, void *buf, uint32_t len, uint64_t off)
+{
+	ssize_t n = pread(dev->fd, buf, len, (off_t)off);
+
+	return n < 0 ? -errno : n == (ssize_t)len ? 0 : -EIO;
+}
+
+static int dev_write(struct ssd_dev *dev, const void *buf, uint32_t len, uint64_t off)
+{
+	ssize_t n = pwrite(dev->fd, buf, len, (off_t)off);
+
+	return n < 0 ? -errno : n == (ssize_t)len ? 0 : -EIO;
+}
+
+static int dev_sync(struct ssd_dev *dev)
+{
+	return fdatasync(dev->fd) ? -errno : 0;
+}
+
+static void dev_close(struct ssd_dev *dev)
+{
+	close(dev->fd); /* and with it the lock */
+	free(dev);
+}
+
+static const struct ssd_dev_ops dev_ops = {
+	.read = dev_read,
+	.write = dev_write,
+	.sync = dev_sync,
+	.close = dev_close,
+};
+
+static int dev_zero(struct ssd_dev *dev)
+{
+	void *zero = aligned_alloc(4096, DEV_ZERO_BYTES);
+	int err = zero ? 0 : -ENOMEM;
+
+	if (zero)
+		memset(zero, 0, DEV_ZERO_BYTES);
+	for (uint64_t off = 0; off < dev->bytes && !err; off += DEV_ZERO_BYTES)
+		err = dev_write(dev, zero,
+				(uint32_t)min_t(uint64_t, DEV_ZERO_BYTES, dev->bytes - off), off);
+	free(zero);
+	return err ? err : dev_sync(dev);
+}
+
+static int dev_take(struct ssd_dev *dev, const char *path, int flags)
+{
+	int err;
+
+	dev->fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC | flags, 0600);
+	if (dev->fd < 0)
+		return -errno;
+	if (flock(dev->fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	close(dev->fd);
+	return err;
+}
+
+/* Under another name until it is whole. */
+static int dev_make(struct ssd_dev *dev, const char *path, uint64_t bytes)
+{
+	char tmp[4096];
+	int err;
+
+	if (snprintf(tmp, sizeof(tmp), "%s.new", path) >= (int)sizeof(tmp))
+		return -ENAMETOOLONG;
+	err = dev_take(dev, tmp, O_CREAT);
+	if (err)
+		return err;
+	dev->bytes = bytes;
+	err = -posix_fallocate(dev->fd, 0, (off_t)bytes);
+	if (!err)
+		err = dev_zero(dev);
+	if (!err && rename(tmp, path))
+		err = -errno;
+	if (err) {
+		unlink(tmp);
+		close(dev->fd);
+	}
+	return err;
+}
+
+static int dev_size(struct ssd_dev *dev)
+{
+	struct stat st;
+
+	if (fstat(dev->fd, &st))
+		return -errno;
+	dev->bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
+int ssd_dev_open(const char *path, uint64_t bytes, struct ssd_dev **out)
+{
+	struct ssd_dev *dev = calloc(1, sizeof(*dev));
+	int err;
+
+	if (!dev)
+		return -ENOMEM;
+	dev->ops = &dev_ops;
+	err = dev_take(dev, path, 0);
+	if (err == -ENOENT) {
+		err = dev_make(dev, path, bytes);
+	} else if (!err) {
+		err = dev_size(dev);
+		if (err)
+			close(dev->fd);
+	}
+	if (err) {
+		free(dev);
+		return err;
+	}
+	*out = dev;
+	return 0;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the ssd store share. One struct ssd is one shard's tier over one file;
+ * everything here runs on the shard's owner unless said otherwise.
+ *
+ *   ssd.c          create, counters, the ops table    ssd_log.c      streams: append, seal
+ *   ssd_look.c     exist, match, list                 ssd_unit.c     one write, sync, read back
+ *   ssd_put.c      buf, put, fill, inval, del         ssd_evict.c    reclaiming a segment
+ *   ssd_kill.c     tombstones                         ssd_recover.c  format, recovery, clean end
+ *   ssd_value.c    staging of values                  ssd_seg.c      segments, entries in them
+ *   ssd_read.c     gets                               ssd_super.c    superblocks
+ *                                                     ssd_dev.c      the file
+ *
+ * The invariant that everything hangs on. For every key: whatever record of it the medium may hold
+ * that a recovery would serve, either the index has an entry of the key, live or a ghost, or a
+ * durable tombstone of a higher version is kept as long as the record may exist. So a key that
+ * isn't in the index needs no tombstone, and one that is in it needs one before a newer value is
+ * acknowledged anywhere. Nothing leaves the index but by a tombstone that is durable, by a record
+ * that takes its place, or with its segment, once the segment's head says durably that it is free.
+ */
+#ifndef STORE_SSD_SSD_INT_H
+#define STORE_SSD_SSD_INT_H
+
+#include "base/list.h"
+#include "base/rng.h"
+#include "core/counter.h"
+#include "policy/reinsert.h"
+#include "store/ssd/ssd_dev.h"
+#include "store/ssd/ssd_format.h"
+#include "store/ssd/ssd_index.h"
+#include "store/ssd/ssd_unit.h"
+#include "store/store.h"
+
+#define SSD_PACKS 4u /* pack buffers of a stream */
+#define SSD_PACK_BYTES (1u << 20)
+#define SSD_DEPTH 2u	   /* writes under way in a stream */
+#define SSD_SMALLS 128u	   /* values of at most 64 KiB on their way */
+#define SSD_LARGES_MIN 16u /* 1 MiB pieces on their way */
+#define SSD_READS_SMALL 64u
+#define SSD_READS_LARGE 16u
+#define SSD_SMALL_READ 73728u /* a packed record and the blocks that it begins and ends in */
+#define SSD_LARGE_READ (SSD_BLOCK + STORE_PIECE_BYTES)
+#define SSD_KILLS 64u	    /* tombstones on their way */
+#define SSD_WAITS_MAX 256u  /* BUFs or GETs that wait for a buffer */
+#define SSD_LINE_MEAN 1024u /* bytes of a segment per line that there is room for */
+#define SSD_FREE_WANTED 4u  /* segments; below that eviction begins */
+#define SSD_SEGS_MIN 8u
+
+struct ssd;
+
+enum ssd_seg_state {
+	SSD_FREE,
+	SSD_OPENING,
+	SSD_OPEN,
+	SSD_SEALING,
+	SSD_SEALED,
+	SSD_EVICTING,
+	SSD_LOST, /* its records may be read, but it isn't used before the next recovery */
+	SSD_DEAD, /* on the superblock's list */
+};
+
+struct ssd_seg {
+	uint64_t epoch;
+	uint64_t salt;
+	uint32_t nr_entries; /* of the index, that point into it */
+	uint32_t nr_blocks;  /* of its footer */
+	uint16_t nr_reads;   /* under way */
+	uint8_t state;
+	uint8_t nr_faults;
+	bool is_scanned; /* after a crash: it may end with what was never written whole */
+};
+
+enum {
+	SSD_DATA, /* what comes from above, and the first copy of tombstones */
+	SSD_COLD, /* what eviction saves, and the second copy of tombstones */
+	SSD_STREAMS,
+};
+
+struct ssd_value;
+
+/* Something on its way into a stream. */
+struct ssd_append {
+	struct list node; /* in the stream's queue, then in its pack */
+	void (*done)(struct ssd_append *a, int res);
+	struct ssd_rec_info ri;
+	struct ssd_value *val; /* NULL: a tombstone */
+	uint64_t epoch;	       /* of the segment where it was put; 0: it wasn't */
+	uint32_t seg;
+	uint32_t off; /* granules */
+	uint32_t line;
+	uint32_t nr_left; /* writes to wait for */
+	int res;
+	uint8_t stream;
+	bool wants_proof; /* durable and read back before it is done */
+	bool is_saved;	  /* eviction's own: goes before others, and may have the last segment */
+	uint8_t slot;	  /* of a tombstone that is saved: which one it is */
+};
+
+/* A piece of a large value: one write, head and payload in one buffer. */
+struct ssd_piece {
+	struct ssd_unit unit;
+	struct ssd_append *app;
+	uint8_t *mem; /* SSD_BLOCK for the head, then the payload */
+};
+
+struct ssd_value {
+	struct list node; /* while free */
+	struct ssd *s;
+	struct store_io *io;
+	uint64_t *seals;
+	struct ssd_append app;
+	struct store_meta meta;
+	uint32_t len;
+	uint16_t nr_pieces; /* 0: it is small, */
+	uint16_t small;	    /* in this buffer */
+	uint16_t piece[128];
+};
+
+struct ssd_pack {
+	struct ssd_unit unit;
+	struct ssd_stream *st;
+	struct list appends;
+	uint8_t *mem;
+	uint32_t fill;
+	uint64_t start; /* in the segment */
+	bool is_used;
+};
+
+enum ssd_stream_state {
+	SSD_STREAM_CLOSED,
+	SSD_STREAM_OPENING,
+	SSD_STREAM_OPEN,
+	SSD_STREAM_SEALING,
+	SSD_STREAM_FOOTER,
+};
+
+struct ssd_stream {
+	struct ssd *s;
+	uint8_t no;
+	uint8_t state;
+	bool is_lost; /* the segment is, once what is under way has ended */
+	uint8_t nr_tries;
+	uint32_t seg;
+	uint64_t pos; /* in the segment */
+	struct ssd_pack packs[SSD_PACKS];
+	struct ssd_pack *pack;	  /* is being filled */
+	struct ssd_footer *lines; /* blocks, as they will lie */
+	uint32_t nr_lines, max_lines;
+	struct list waiting; /* appends without a place */
+	struct list queue;   /* units to be written */
+	uint32_t nr_writing;
+	uint32_t nr_units;     /* of this segment, not yet ended */
+	struct ssd_unit block; /* head and footer */
+	uint8_t *block_mem;
+	uint32_t foot_at; /* footer blocks written */
+};
+
+struct ssd_read {
+	struct list node; /* while free */
+	struct ssd *s;
+	struct store_io *io;
+	struct io_req req;
+	struct iovec iov;
+	uint8_t *mem;
+	struct mem_region *reg;
+	struct ssd_rec_info ri;
+	struct store_meta meta;
+	uint64_t seals[SSD_PIECE_SEALS];
+	struct store_key key;
+	uint64_t ver;
+	uint32_t seg;
+	uint32_t off; /* granules */
+	uint32_t value_len;
+	uint32_t piece;
+	uint32_t skip; /* bytes of mem before the record */
+	uint32_t want; /* bytes of payload that were asked for, whole chunks */
+	bool is_small;
+};
+
+struct ssd_kill {
+	struct list node;
+	struct ssd *s;
+	struct store_io *io;
+	struct ssd_append app[SSD_STREAMS];
+	uint64_t ver;
+	uint8_t nr_left;
+	uint8_t nr_good;
+	int res;
+};
+
+enum ssd_evict_state {
+	SSD_EVICT_IDLE,
+	SSD_EVICT_READ,	  /* blocks of the footer are being read */
+	SSD_EVICT_LINES,  /* first pass: save what is to be saved; second: entries go */
+	SSD_EVICT_RETIRE, /* the head is being written */
+	SSD_EVICT_WALK,	  /* what the lines did not tell */
+};
+
+#define SSD_TOMBS 64u
+#define SSD_EVICT_BLOCKS 64u /* of a footer, read at a time */
+
+struct ssd_evict {
+	uint8_t state;
+	bool is_second;	   /* pass */
+	bool is_wanted;	   /* whatever is free: the index is full */
+	uint8_t nr_failed; /* in a row */
+	uint32_t seg;
+	uint32_t block, nr_loaded; /* of the footer, in buf */
+	uint32_t line;		   /* the next one, counted from block on */
+	uint32_t walk;
+	uint32_t nr_out; /* tombstones on their way */
+	int err;
+	struct ssd_footer *buf;
+	uint8_t *small; /* a packed record and its blocks */
+	struct io_req req;
+	struct iovec iov;
+	struct ssd_unit head;
+	uint8_t *head_mem;
+	struct ssd_append tombs[SSD_TOMBS];
+	bool is_tomb[SSD_TOMBS];
+	/* The value that is being saved, and where it was. */
+	struct ssd_value *val;
+	struct ssd_read read;
+};
+
+struct ssd_counters {
+	struct counter capacity, used, value, keys, index;
+	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full;
+};
+
+struct ssd {
+	struct store st;
+	struct ssd_dev *dev;
+	struct ssd_super_info super;
+	struct store_ssd_opts opts;
+	struct rng rng;
+	struct ssd_index ix;
+	struct ssd_seg *segs;
+	uint32_t nr_segs;
+	uint32_t nr_free;
+	uint32_t seg_next; /* where the search for a free one begins */
+	uint64_t epoch;	   /* the highest ever given */
+	uint64_t ver;	   /* the highest known */
+	uint64_t floor; /* any key may have died at this version or below, unknown to the index */
+	uint64_t value_bytes;
+	struct ssd_stream stream[SSD_STREAMS];
+	struct ssd_sync sync;
+	struct ssd_verify verify;
+	bool is_bound;
+	bool has_lost;	  /* acknowledged values, since the last flush */
+	uint32_t nr_busy; /* background work under way */
+	/* staging */
+	void *map;
+	size_t map_bytes;
+	struct mem_region *reg; /* all of map */
+	uint8_t *smalls;
+	uint32_t nr_larges;
+	uint16_t *free_smalls, *free_larges;
+	uint32_t nr_free_smalls, nr_free_larges;
+	struct ssd_piece *pieces;
+	struct ssd_value *values;
+	struct list free_values;
+	uint64_t *seals; /* of all values */
+	struct ssd_read *reads;
+	struct list free_small_reads, free_large_reads;
+	struct ssd_kill *kills;
+	struct list free_kills;
+	struct store_io *buf_head, *buf_tail; /* BUFs that wait for staging */
+	struct store_io *get_head, *get_tail;
+	struct store_io *kill_head, *kill_tail;
+	uint32_t nr_waits;
+	struct ssd_evict evict;
+	struct reinsert reinsert;
+	struct ssd_counters count;
+};
+
+/* Across a store_down(), or while an io waits. */
+struct ssd_frame {
+	struct store_io *next;
+	uint64_t ver;
+	void (*killed)(struct store_io *io, int res);
+	struct ssd_sync_wait sync;
+	bool was_here;
+};
+_Static_assert(sizeof(struct ssd_frame) <= STORE_FRAME_WORDS * sizeof(uint64_t), "frame fits");
+
+static inline struct ssd *ssd_of(struct store *s)
+{
+	return (struct ssd *)s;
+}
+
+static inline struct ssd_frame *ssd_frame(struct store_io *io)
+{
+	return store_scratch(io);
+}
+
+/* ssd.c */
+void ssd_count(struct ssd *s);
+
+/* ---- ssd_seg.c ---- */
+
+uint64_t ssd_seg_addr(const struct ssd *s, uint32_t seg);
+struct ssd_bind ssd_seg_bind(const struct ssd *s, uint32_t seg, uint64_t off);
+/* A free segment with nobody reading in it, if `keep` others stay free; -1: none. */
+int ssd_seg_take(struct ssd *s, uint32_t keep);
+void ssd_seg_set(struct ssd *s, uint32_t seg, enum ssd_seg_state state);
+/* The oldest sealed segment, or -1. */
+int ssd_seg_oldest(const struct ssd *s);
+/* Does a segment other than `but` live whose epoch is at most `epoch`? */
+bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch);
+
+/* Where an entry of the index lies. */
+struct ssd_place {
+	uint32_t seg;
+	uint32_t off;
+	uint64_t ver;
+	uint32_t len;
+	bool is_ghost;
+};
+/* Makes or changes the key's entry; there must be room for a new one. */
+void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_place *p);
+void ssd_seg_drop(struct ssd *s, struct ssd_entry *e);
+/* It may not be served any more. */
+void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e);
+struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key); /* NULL: none */
+
+/* ---- ssd_log.c ---- */
+
+int ssd_log_init(struct ssd *s);
+void ssd_log_fini(struct ssd *s);
+/* a->done() comes later, never from inside. */
+void ssd_log_append(struct ssd *s, struct ssd_append *a);
+int ssd_log_step(struct ssd *s);
+/* Is somebody waiting for a segment, who can't have one now? */
+bool ssd_log_is_stuck(const struct ssd *s, unsigned stream);
+/* Nothing can become free: what waits for a segment fails. */
+void ssd_log_fail(struct ssd *s, unsigned stream, int res);
+/* A sync has failed: the open segments are lost. */
+void ssd_log_lose(struct ssd *s);
+/* The footer of an open stream, made at a clean end: its blocks and where they go. */
+uint32_t ssd_log_footer(struct ssd_stream *st, uint64_t *off);
+
+/* ---- ssd_value.c ---- */
+
+int ssd_value_init(struct ssd *s);
+void ssd_value_fini(struct ssd *s);
+struct ssd_value *ssd_value_create(struct ssd *s, const struct store_key *key, uint32_t len);
+void ssd_value_destroy(struct ssd_value *v);
+void ssd_value_view(struct ssd_value *v, struct store_view *view);
+/* len bytes from off on lie in one run. */
+uint8_t *ssd_value_at(struct ssd_value *v, uint32_t off);
+unsigned ssd_value_runs(const struct store_view *v, uint64_t off, struct mem_run *runs,
+			unsigned nr);
+uint64_t *ssd_value_seals(const struct store_view *v);
+const struct store_meta *ssd_value_meta(const struct store_view *v);
+
+/* ---- the verbs ---- */
+
+void ssd_put_buf(struct store *s, struct store_io *io);
+void ssd_put(struct store *s, struct store_io *io);
+void ssd_put_fill(struct store *s, struct store_io *io);
+void ssd_put_inval(struct store *s, struct store_io *io);
+void ssd_put_del(struct store *s, struct store_io *io);
+void ssd_put_waiting(struct ssd *s); /* staging has become free */
+/*
+ * A durable tombstone: versions of io->key below `ver` are dead; then the key leaves the index and
+ * killed(io, 0) runs, or killed(io, -errno). Uses io's frame.
+ */
+void ssd_kill(struct ssd *s, struct store_io *io, uint64_t ver,
+	      void (*killed)(struct store_io *io, int res));
+void ssd_kill_waiting(struct ssd *s);
+
+void ssd_read_get(struct store *s, struct store_io *io);
+void ssd_read_release(struct ssd_read *r, bool is_bad);
+/* Checks record and payload of a read that has ended with `res`. 0, or -errno. */
+int ssd_read_check(struct ssd_read *r, int res);
+bool ssd_read_is(const struct ssd *s, const void *pin);
+
+void ssd_look_exist(struct store *s, struct store_io *io);
+void ssd_look_match(struct store *s, struct store_io *io);
+void ssd_look_list(struct store *s, struct store_io *io);
+
+/* ---- ssd_evict.c ---- */
+
+int ssd_evict_init(struct ssd *s);
+void ssd_evict_fini(struct ssd *s);
+void ssd_evict_kick(struct ssd *s);  /* is there too little free? */
+void ssd_evict_force(struct ssd *s); /* whatever is free: the index is full */
+int ssd_evict_step(struct ssd *s);
+/* Is this key being saved now? Whoever wants to kill it waits. */
+bool ssd_evict_is_saving(const struct ssd *s, const struct store_key *key);
+
+/* ---- ssd_recover.c ---- */
+
+int ssd_recover(struct ssd *s, bool is_new); /* is_new: a format */
+void ssd_recover_close(struct ssd *s);	     /* footers of what is open */
+
+/* ---- ssd_super.c ---- */
+
+/*
+ * s->super from the file, or made for a file of zeros (*is_new). -EPROTONOSUPPORT: a newer version
+ * wrote it; -EXDEV: it is another namespace's, or was cut for another number of reactors; -EUCLEAN:
+ * damaged; -EINVAL: too small.
+ */
+int ssd_super_open(struct ssd *s, bool *is_new);
+int ssd_super_write(struct ssd *s); /* both */
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tombstones. Two copies, one in each stream's open segment, so that no single fault of the medium
+ * brings a dead value back; each is synced and read back. The key counts as dead below `ver` as
+ * soon as one of them is proven.
+ *
+ * A tombstone is needed as long as a segment lives that was there when it was written, because no
+ * record of an older version can be elsewhere. That is its barrier, the highest epoch at the time.
+ * A value that is just being saved by eviction is a record that is still to come: its killer waits.
+ * Runs on the shard's owner; the gate lets one mutation per key in.
+ * tidy: no-test: t_ssd.c has the verbs, test/model/m_ssd all orders and faults
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/container.h"
+#include "base/must.h"
+#include "store/ssd/ssd_int.h"
+
+static void kill_wait(struct ssd *s, struct store_io *io)
+{
+	ssd_frame(io)->next = NULL;
+	if (s->kill_tail)
+		ssd_frame(s->kill_tail)->next = io;
+	else
+		s->kill_head = io;
+	s->kill_tail = io;
+}
+
+static void kill_done(struct ssd_append *a, int res)
+{
+	struct ssd_kill *k = container_of(a, struct ssd_kill, app[a->stream]);
+	struct ssd *s = k->s;
+	struct store_io *io = k->io;
+	struct ssd_entry *e;
+
+	k->nr_good += res == 0;
+	if (res < 0)
+		k->res = res;
+	if (--k->nr_left)
+		return;
+	res = k->nr_good ? 0 : k->res;
+	e = ssd_index_find(&s->ix, &io->key);
+	if (!res && e && e->ver < k->ver)
+		ssd_seg_drop(s, e);
+	list_add_head(&s->free_kills, &k->node);
+	ssd_frame(io)->killed(io, res);
+	ssd_kill_waiting(s);
+}
+
+static void kill_start(struct ssd *s, struct store_io *io)
+{
+	struct ssd_kill *k = list_first_entry(&s->free_kills, struct ssd_kill, node);
+
+	list_del(&k->node);
+	k->s = s;
+	k->io = io;
+	k->ver = ssd_frame(io)->ver;
+	k->nr_left = SSD_STREAMS;
+	k->nr_good = 0;
+	k->res = 0;
+	for (unsigned i = 0; i < SSD_STREAMS; i++) {
+		k->app[i] = (struct ssd_append){
+			.done = kill_done,
+			.ri = {.kind = SSD_REC_TOMB,
+			       .key = io->key,
+			       .ver = k->ver,
+			       .barrier = s->epoch},
+			.stream = (uint8_t)i,
+			.wants_proof = true,
+		};
+		ssd_log_append(s, &k->app[i]);
+	}
+}
+
+void ssd_kill_waiting(struct ssd *s)
+{
+	struct store_io *io = s->kill_head, *next;
+
+	/* Once round: one that must go on waiting joins the end. */
+	s->kill_head = s->kill_tail = NULL;
+	for (; io; io = next) {
+		next = ssd_frame(io)->next;
+		if (list_is_empty(&s->free_kills) || ssd_evict_is_saving(s, &io->key))
+			kill_wait(s, io);
+		else
+			kill_start(s, io);
+	}
+}
+
+void ssd_kill(struct ssd *s, struct store_io *io, uint64_t ver,
+	      void (*killed)(struct store_io *io, int res))
+{
+	ssd_frame(io)->ver = ver;
+	ssd_frame(io)->killed = killed;
+	if (ver > s->ver)
+		s->ver = ver;
+	if (list_is_empty(&s->free_kills) || ssd_evict_is_saving(s, &io->key))
+		kill_wait(s, io);
+	else
+		kill_start(s, io);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Segments and what the index has in them. A segment is written once from front to back, sealed
+ * with a footer, and reclaimed as a whole, oldest first. Its epoch says when it was opened; epochs
+ * grow and are never given twice in the life of a file.
+ *
+ *     FREE -> OPENING -> OPEN -> SEALING -> SEALED -> EVICTING -> FREE
+ *                          \________________________________________ LOST, DEAD
+ *
+ * Every entry of the index is changed here, so that each segment knows how many point into it.
+ * Runs on the shard's owner.
+ * tidy: no-test: t_ssd_evict.c and test/model/m_ssd go through it
+ */
+#include "base/must.h"
+#include "store/ssd/ssd_int.h"
+
+uint64_t ssd_seg_addr(const struct ssd *s, uint32_t seg)
+{
+	return SSD_HEAD_BYTES + seg * s->super.seg_bytes;
+}
+
+struct ssd_bind ssd_seg_bind(const struct ssd *s, uint32_t seg, uint64_t off)
+{
+	return (struct ssd_bind){
+		.epoch = s->segs[seg].epoch,
+		.salt = s->segs[seg].salt,
+		.addr = ssd_seg_addr(s, seg) + off,
+	};
+}
+
+void ssd_seg_set(struct ssd *s, uint32_t seg, enum ssd_seg_state state)
+{
+	struct ssd_seg *g = &s->segs[seg];
+
+	s->nr_free -= g->state == SSD_FREE;
+	s->nr_free += state == SSD_FREE;
+	g->state = (uint8_t)state;
+	ssd_count(s);
+}
+
+int ssd_seg_take(struct ssd *s, uint32_t keep)
+{
+	uint32_t i;
+
+	if (s->nr_free < SSD_FREE_WANTED)
+		ssd_evict_kick(s);
+	if (s->nr_free <= keep)
+		return -1;
+	for (uint32_t n = 0; n < s->nr_segs; n++) {
+		i = (s->seg_next + n) % s->nr_segs;
+		if (s->segs[i].state != SSD_FREE || s->segs[i].nr_reads)
+			continue;
+		s->seg_next = i + 1;
+		return (int)i;
+	}
+	return -1;
+}
+
+int ssd_seg_oldest(const struct ssd *s)
+{
+	int oldest = -1;
+
+	for (uint32_t i = 0; i < s->nr_segs; i++)
+		if (s->segs[i].state == SSD_SEALED &&
+		    (oldest < 0 || s->segs[i].epoch < s->segs[oldest].epoch))
+			oldest = (int)i;
+	return oldest;
+}
+
+bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch)
+{
+	for (uint32_t i = 0; i < s->nr_segs; i++)
+		if (i != but && s->segs[i].state != SSD_FREE && s->segs[i].state != SSD_DEAD &&
+		    s->segs[i].epoch <= epoch)
+			return true;
+	return false;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_place *p)
+{
+	struct ssd_entry *e = ssd_index_find(&s->ix, key);
+
+	if (e) {
+		must(s->segs[e->seg].nr_entries > 0);
+		s->segs[e->seg].nr_entries--;
+		s->value_bytes -= e->len;
+	} else {
+		e = ssd_index_add(&s->ix, key);
+	}
+	e->seg = p->seg;
+	e->off = p->off;
+	e->ver = p->ver;
+	e->len = p->len;
+	e->hits = 0;
+	ssd_index_set_ghost(&s->ix, e, p->is_ghost);
+	s->segs[p->seg].nr_entries++;
+	s->value_bytes += p->len;
+	if (p->ver > s->ver)
+		s->ver = p->ver;
+	ssd_count(s);
+}
+
+void ssd_seg_drop(struct ssd *s, struct ssd_entry *e)
+{
+	must(s->segs[e->seg].nr_entries > 0);
+	s->segs[e->seg].nr_entries--;
+	s->value_bytes -= e->len;
+	ssd_index_remove(&s->ix, e);
+	ssd_count(s);
+}
+
+void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e)
+{
+	ssd_index_set_ghost(&s->ix, e, true);
+	ssd_count(s);
+}
+
+struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key)
+{
+	struct ssd_entry *e = ssd_index_find(&s->ix, key);
+
+	return e && !e->is_ghost ? e : NULL;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two superblocks: what the file is, who opened it last, which of its segments are dead. Of two
+ * that are whole the higher generation counts; each change is written to both, one after the other,
+ * so that one is always whole. Blocking, on the thread that builds the store.
+ * tidy: no-test: t_ssd_recover.c has it
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/container.h"
+#include "store/ssd/ssd_int.h"
+
+/* As far apart as can be: one write that goes astray does not hit both. */
+static uint64_t super_addr(const struct ssd *s, unsigned i)
+{
+	return i ? align_down(s->dev->bytes, SSD_BLOCK) - SSD_BLOCK : 0;
+}
+
+static bool super_is_zero(const uint8_t *block)
+{
+	return block[0] == 0 && memcmp(block, block + 1, SSD_BLOCK - 1) == 0;
+}
+
+/* 0, or why there is none: -ENOENT both are zero, -EPROTONOSUPPORT, -EUCLEAN. */
+static int super_read(struct ssd *s, uint8_t *block)
+{
+	struct ssd_super_info si;
+	unsigned nr_zero = 0, nr_newer = 0;
+	bool is_there = false;
+	int err;
+
+	for (unsigned i = 0; i < 2; i++) {
+		err = s->dev->ops->read(s->dev, block, SSD_BLOCK, super_addr(s, i));
+		if (err)
+			continue;
+		nr_zero += super_is_zero(block);
+		err = ssd_format_super_check(block, &si);
+		nr_newer += err == -EPROTONOSUPPORT;
+		if (err || (is_there && si.generation < s->super.generation))
+			continue;
+		s->super = si;
+		is_there = true;
+	}
+	/* One that is newer may be the one that counts. */
+	if (nr_newer)
+		return -EPROTONOSUPPORT;
+	return is_there ? 0 : nr_zero == 2 ? -ENOENT : -EUCLEAN;
+}
+
+int ssd_super_write(struct ssd *s)
+{
+	uint8_t *block = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
+	unsigned nr_good = 0;
+	int err = -ENOMEM;
+
+	if (!block)
+		return err;
+	s->super.generation++;
+	ssd_format_super(&s->super, block);
+	for (unsigned i = 0; i < 2; i++) {
+		err = s->dev->ops->write(s->dev, block, SSD_BLOCK, super_addr(s, i));
+		if (!err)
+			err = s->dev->ops->sync(s->dev);
+		nr_good += !err;
+	}
+	free(block);
+	return nr_good ? 0 : err;
+}
+
+static void super_random(struct ssd *s, uint8_t id[16])
+{
+	uint64_t w[2] = {rng_u64(&s->rng), rng_u64(&s->rng)};
+
+	memcpy(id, w, 16);
+}
+
+static uint64_t super_seg_bytes(const struct ssd *s)
+{
+	uint64_t bytes = s->opts.segment_bytes;
+
+	if (!bytes)
+		bytes = max_t(uint64_t, s->dev->bytes / 32, 1u << 20);
+	bytes = min_t(uint64_t, bytes, 256u << 20);
+	return max_t(uint64_t, align_down(bytes, SSD_BLOCK), SSD_SEG_BYTES_MIN);
+}
+
+static int super_make(struct ssd *s)
+{
+	struct ssd_super_info *si = &s->super;
+	uint64_t nr = 0;
+
+	*si = (struct ssd_super_info){.file_bytes = s->dev->bytes};
+	si->seg_bytes = super_seg_bytes(s);
+	if (s->dev->bytes > SSD_HEAD_BYTES + SSD_BLOCK)
+		nr = (s->dev->bytes - SSD_HEAD_BYTES - SSD_BLOCK) / si->seg_bytes;
+	if (nr < SSD_SEGS_MIN)
+		return -EINVAL;
+	si->nr_segs = (uint32_t)min_t(uint64_t, nr, (1u << 20) - 1);
+	si->nr_shards = (uint16_t)s->opts.nr_shards;
+	si->shard = (uint16_t)s->opts.shard;
+	strncpy(si->name, s->opts.name ? s->opts.name : "", sizeof(si->name) - 1);
+	super_random(s, si->uuid);
+	return 0;
+}
+
+/* Is it ours? Another namespace's, or one cut in other shards, is left alone. */
+static int super_check(const struct ssd *s)
+{
+	const struct ssd_super_info *si = &s->super;
+
+	if (si->file_bytes > s->dev->bytes)
+		return -EUCLEAN;
+	if (si->nr_shards != s->opts.nr_shards || si->shard != s->opts.shard ||
+	    strncmp(si->name, s->opts.name ? s->opts.name : "", sizeof(si->name) - 1) ||
+	    si->nr_segs < SSD_SEGS_MIN)
+		return -EXDEV;
+	return 0;
+}
+
+int ssd_super_open(struct ssd *s, bool *is_new)
+{
+	uint8_t *block = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
+	int err = -ENOMEM;
+
+	if (!block)
+		return err;
+	err = super_read(s, block);
+	free(block);
+	*is_new = err == -ENOENT;
+	if (*is_new)
+		err = super_make(s);
+	else if (!err)
+		err = super_check(s);
+	if (!err)
+		super_random(s, s->super.owner);
+	return err;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging of values that are on their way in. A short value has one buffer of 64 KiB, from which it
+ * is copied into its stream's pack; a long one has a buffer for each 1 MiB piece, with room for the
+ * record's head before the payload, and is written from there as it lies.
+ *
+ * Nothing is allocated after the start: whoever finds no buffer waits (ssd_put.c). Runs on the
+ * shard's owner; runs, seals and meta of a view on any reactor.
+ * tidy: no-test: t_ssd.c has the verbs, test/model/m_ssd all orders and faults
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/container.h"
+#include "base/must.h"
+#include "store/ssd/ssd_int.h"
+
+#define NR_VALUES (SSD_SMALLS + SSD_LARGES_MIN)
+
+static uint32_t value_seals(const struct ssd *s)
+{
+	return max_t(uint32_t, 1, ssd_format_seals(s->opts.value_max));
+}
+
+static void value_map_reads(struct ssd *s, uint8_t *at)
+{
+	list_init(&s->free_small_reads);
+	list_init(&s->free_large_reads);
+	for (uint32_t i = 0; i < SSD_READS_SMALL + SSD_READS_LARGE; i++) {
+		struct ssd_read *r = &s->reads[i];
+
+		r->s = s;
+		r->is_small = i < SSD_READS_SMALL;
+		r->mem = at;
+		r->reg = s->reg;
+		at += r->is_small ? SSD_SMALL_READ : SSD_LARGE_READ;
+		list_add_tail(r->is_small ? &s->free_small_reads : &s->free_large_reads, &r->node);
+	}
+}
+
+static int value_map(struct ssd *s)
+{
+	size_t smalls = (size_t)SSD_SMALLS * SSD_PACKED_MAX;
+	size_t larges = (size_t)s->nr_larges * SSD_LARGE_READ;
+	size_t reads = (size_t)SSD_READS_SMALL * SSD_SMALL_READ +
+		       (size_t)SSD_READS_LARGE * SSD_LARGE_READ;
+	uint8_t *at;
+
+	s->map_bytes = smalls + larges + reads;
+	at = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		return -ENOMEM;
+	s->map = at;
+	s->reg = mem_host_wrap(at, s->map_bytes, MEM_READABLE | MEM_WRITABLE);
+	if (!s->reg) {
+		munmap(at, s->map_bytes);
+		s->map = NULL;
+		return -ENOMEM;
+	}
+	s->smalls = at;
+	for (uint32_t i = 0; i < s->nr_larges; i++)
+		s->pieces[i].mem = at + smalls + (size_t)i * SSD_LARGE_READ;
+	value_map_reads(s, at + smalls + larges);
+	return 0;
+}
+
+int ssd_value_init(struct ssd *s)
+{
+	s->nr_larges = max_t(uint32_t, SSD_LARGES_MIN, ssd_format_pieces(s->opts.value_max));
+	s->values = calloc(NR_VALUES, sizeof(*s->values));
+	s->seals = calloc((size_t)NR_VALUES * value_seals(s), sizeof(uint64_t));
+	s->pieces = calloc(s->nr_larges, sizeof(*s->pieces));
+	s->free_smalls = calloc(SSD_SMALLS, sizeof(*s->free_smalls));
+	s->free_larges = calloc(s->nr_larges, sizeof(*s->free_larges));
+	s->reads = calloc(SSD_READS_SMALL + SSD_READS_LARGE, sizeof(*s->reads));
+	if (!s->values || !s->seals || !s->pieces || !s->free_smalls || !s->free_larges ||
+	    !s->reads)
+		return -ENOMEM;
+	list_init(&s->free_values);
+	for (uint32_t i = 0; i < NR_VALUES; i++) {
+		s->values[i].s = s;
+		s->values[i].seals = s->seals + (size_t)i * value_seals(s);
+		list_add_tail(&s->free_values, &s->values[i].node);
+	}
+	for (uint32_t i = SSD_SMALLS; i > 0; i--)
+		s->free_smalls[s->nr_free_smalls++] = (uint16_t)(i - 1);
+	for (uint32_t i = s->nr_larges; i > 0; i--)
+		s->free_larges[s->nr_free_larges++] = (uint16_t)(i - 1);
+	return value_map(s);
+}
+
+void ssd_value_fini(struct ssd *s)
+{
+	if (s->reg)
+		mem_region_put(s->reg);
+	if (s->map)
+		munmap(s->map, s->map_bytes);
+	free(s->reads);
+	free(s->free_larges);
+	free(s->free_smalls);
+	free(s->pieces);
+	free(s->seals);
+	free(s->values);
+}
+
+struct ssd_value *ssd_value_create(struct ssd *s, const struct store_key *key, uint32_t len)
+{
+	uint32_t nr = len > SSD_PACKED_MAX ? ssd_format_pieces(len) : 0;
+	struct ssd_value *v;
+
+	if (list_is_empty(&s->free_values) || s->nr_free_larges < nr || (!nr && !s->nr_free_smalls))
+		return NULL;
+	v = list_first_entry(&s->free_values, struct ssd_value, node);
+	list_del(&v->node);
+	v->len = len;
+	v->io = NULL;
+	v->meta = (struct store_meta){0};
+	v->app = (struct ssd_append){.val = v};
+	v->app.ri.key = *key;
+	v->nr_pieces = (uint16_t)nr;
+	for (uint32_t i = 0; i < nr; i++)
+		v->piece[i] = s->free_larges[--s->nr_free_larges];
+	if (!nr)
+		v->small = s->free_smalls[--s->nr_free_smalls];
+	memset(v->seals, 0, ssd_format_seals(len) * sizeof(uint64_t));
+	return v;
+}
+
+void ssd_value_destroy(struct ssd_value *v)
+{
+	struct ssd *s = v->s;
+
+	for (uint32_t i = v->nr_pieces; i > 0; i--)
+		s->free_larges[s->nr_free_larges++] = v->piece[i - 1];
+	if (!v->nr_pieces)
+		s->free_smalls[s->nr_free_smalls++] = v->small;
+	list_add_head(&s->free_values, &v->node);
+	ssd_put_waiting(s);
+}
+
+void ssd_value_view(struct ssd_value *v, struct store_view *view)
+{
+	*view = (struct store_view){
+		.st = &v->s->st,
+		.pin = v,
+		.len = v->len,
+		.value_len = v->len,
+		.tier = v->s->st.tier,
+	};
+}
+
+uint8_t *ssd_value_at(struct ssd_value *v, uint32_t off)
+{
+	struct ssd *s = v->s;
+
+	if (!v->nr_pieces)
+		return s->smalls + (size_t)v->small * SSD_PACKED_MAX + off;
+	return s->pieces[v->piece[off / STORE_PIECE_BYTES]].mem + SSD_BLOCK +
+	       off % STORE_PIECE_BYTES;
+}
+
+/* ---- views: any reactor ---------------------------------------------------------------------- */
+
+/* All of a read's bytes, as they came. */
+static unsigned read_runs(const struct store_view *v, uint64_t off, struct mem_run *runs)
+{
+	const struct ssd_read *r = v->pin;
+	const struct ssd *s = r->s;
+
+	runs[0] = (struct mem_run){
+		.reg = s->reg,
+		.off = (uint64_t)(r->mem - s->smalls) + r->skip + r->ri.payload_off +
+		       (off - v->off),
+		.len = v->off + v->len - off,
+	};
+	return 1;
+}
+
+unsigned ssd_value_runs(const struct store_view *v, uint64_t off, struct mem_run *runs, unsigned nr)
+{
+	const struct ssd *s = ssd_of(v->st);
+	uint64_t step;
+	unsigned n = 0;
+
+	if (!nr)
+		return 0;
+	if (ssd_read_is(s, v->pin))
+		return read_runs(v, off, runs);
+	for (; n < nr && off < v->value_len; n++, off += step) {
+		step = min_t(uint64_t, v->value_len,
+			     align_down(off, STORE_PIECE_BYTES) + STORE_PIECE_BYTES) -
+		       off;
+		runs[n] = (struct mem_run){
+			.reg = s->reg,
+			.off = (uint64_t)(ssd_value_at(v->pin, (uint32_t)off) - s->smalls),
+			.len = step,
+		};
+	}
+	return n;
+}
+
+uint64_t *ssd_value_seals(const struct store_view *v)
+{
+	if (ssd_read_is(ssd_of(v->st), v->pin))
+		return ((struct ssd_read *)v->pin)->seals;
+	return ((struct ssd_value *)v->pin)->seals;
+}
+
+const struct store_meta *ssd_value_meta(const struct store_view *v)
+{
+	if (ssd_read_is(ssd_of(v->st), v->pin))
+		return &((struct ssd_read *)v->pin)->meta;
+	return &((struct ssd_value *)v->pin)->meta;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ssd_recover.c: what is found again after a clean end, a kill and a power cut; a bit turned over
+ * anywhere in the image, every one of its sectors, costs at most what is in that segment; files
+ * that are somebody else's, too new, damaged or too small are refused.
+ */
+#include "ssd_world.h"
+
+#define NR_KEYS 150u
+#define LEN 900u
+
+static unsigned nr_there(struct ssd_world *sw)
+{
+	unsigned nr = 0;
+
+	for (uint32_t i = 0; i < NR_KEYS; i++) {
+		int res = world_get(&sw->w, i, 1, LEN);
+
+		assert_true(res == 0 || res == -ENOENT);
+		nr += res == 0;
+	}
+	return nr;
+}
+
+static struct ssd_world *filled(void)
+{
+	struct ssd_world *sw = ssd_world_create((3 << 20) + 4096, 128 << 10);
+
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+	assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), 0);
+	return sw;
+}
+
+static void lives(void **state)
+{
+	struct ssd_world *sw = filled();
+
+	ssd_world_again(sw);
+	assert_int_equal(nr_there(sw), NR_KEYS);
+	ssd_world_crash(sw, FAKE_KILL);
+	assert_int_equal(nr_there(sw), NR_KEYS);
+	for (unsigned i = 0; i < FAKE_NR_CRASHES; i++)
+		ssd_world_crash(sw, i);
+	assert_int_equal(nr_there(sw), NR_KEYS);
+	assert_int_equal(ssd_world_stats(sw).evictions, 0);
+	ssd_world_destroy(sw);
+}
+
+/* Nobody flushed: a kill keeps it, a power cut need not. */
+static void unsynced(void **state)
+{
+	struct ssd_world *sw = ssd_world_create((3 << 20) + 4096, 128 << 10);
+
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+	ssd_world_crash(sw, FAKE_KILL);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(world_get(&sw->w, i, 1, LEN), 0);
+	ssd_world_destroy(sw);
+	sw = ssd_world_create((3 << 20) + 4096, 128 << 10);
+	assert_int_equal(world_put(&sw->w, 1, 1, LEN), 0);
+	ssd_world_crash(sw, FAKE_CRASH_LOSE);
+	assert_int_equal(world_get(&sw->w, 1, 1, LEN), -ENOENT);
+	ssd_world_destroy(sw);
+}
+
+/* The most keys that one segment has. */
+static uint32_t fullest(const struct ssd_world *sw)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < sw->s->nr_segs; i++)
+		if (sw->s->segs[i].nr_entries > most)
+			most = sw->s->segs[i].nr_entries;
+	return most;
+}
+
+static void every_sector_flipped(void **state)
+{
+	struct ssd_world *sw = filled();
+	struct fake_disk *d = ssd_world_disk(sw);
+	uint8_t *image = malloc(d->dev.bytes);
+	static const uint8_t zeros[FAKE_SECTOR];
+	uint64_t nr_lost = 0;
+	struct rng rng;
+	uint32_t most;
+
+	rng_init(&rng, unit_seed(11));
+	most = fullest(sw);
+	ssd_world_end(sw);
+	assert_non_null(image);
+	memcpy(image, d->now, d->dev.bytes);
+	for (uint32_t i = 0; i < d->nr_sectors; i++) {
+		uint64_t at = (uint64_t)i * FAKE_SECTOR + rng_below(&rng, FAKE_SECTOR);
+		unsigned nr;
+
+		/* Nothing was ever written there. */
+		if (memcmp(image + (uint64_t)i * FAKE_SECTOR, zeros, FAKE_SECTOR) == 0)
+			continue;
+		memcpy(d->now, image, d->dev.bytes);
+		d->now[at] ^= (uint8_t)(1u << rng_below(&rng, 8));
+		assert_int_equal(ssd_world_begin(sw), 0);
+		nr = nr_there(sw);
+		assert_true(nr + most >= NR_KEYS);
+		nr_lost += NR_KEYS - nr;
+		ssd_world_end(sw);
+	}
+	print_message("%u sectors, %.2f keys lost for each, %u in the fullest segment\n",
+		      d->nr_sectors, (double)nr_lost / d->nr_sectors, most);
+	memcpy(d->now, image, d->dev.bytes);
+	assert_int_equal(ssd_world_begin(sw), 0);
+	assert_int_equal(nr_there(sw), NR_KEYS);
+	free(image);
+	ssd_world_destroy(sw);
+}
+
+/* The end of the file reads as nothing, from any sector on. */
+static void truncated(void **state)
+{
+	struct ssd_world *sw = filled();
+	struct fake_disk *d = ssd_world_disk(sw);
+	uint8_t *image = malloc(d->dev.bytes);
+	uint64_t at;
+
+	ssd_world_end(sw);
+	assert_non_null(image);
+	memcpy(image, d->now, d->dev.bytes);
+	for (uint32_t i = d->nr_sectors; i > 8; i -= 7) {
+		at = (uint64_t)i * FAKE_SECTOR;
+		if (at < SSD_HEAD_BYTES && i % 16)
+			continue;
+		memcpy(d->now, image, at);
+		memset(d->now + at, 0, d->dev.bytes - at);
+		assert_int_equal(ssd_world_begin(sw), 0);
+		nr_there(sw);
+		ssd_world_end(sw);
+		if (i < 15)
+			break;
+	}
+	memcpy(d->now, image, d->dev.bytes);
+	assert_int_equal(ssd_world_begin(sw), 0);
+	free(image);
+	ssd_world_destroy(sw);
+}
+
+static void refused(void **state)
+{
+	struct ssd_world *sw = filled();
+	struct fake_disk *d = ssd_world_disk(sw);
+	uint64_t b = d->dev.bytes - SSD_BLOCK;
+
+	ssd_world_end(sw);
+	sw->o.name = "other";
+	assert_int_equal(ssd_world_begin(sw), -EXDEV);
+	sw->o.name = "test";
+	sw->o.nr_shards = 2;
+	assert_int_equal(ssd_world_begin(sw), -EXDEV);
+	sw->o.nr_shards = 1;
+	d->now[8]++; /* the version, of one of two */
+	assert_int_equal(ssd_world_begin(sw), -EPROTONOSUPPORT);
+	d->now[8]--;
+	d->now[100] ^= 1;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	assert_int_equal(nr_there(sw), NR_KEYS);
+	ssd_world_end(sw);
+	d->now[100] ^= 1;
+	d->now[b + 100] ^= 1;
+	assert_int_equal(ssd_world_begin(sw), -EUCLEAN);
+	d->now[b + 100] ^= 1;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	ssd_world_destroy(sw);
+}
+
+static void too_small(void **state)
+{
+	struct ssd_world sw = {.o = {.name = "test", .value_max = 1 << 20, .nr_shards = 1}};
+
+	fake_disk_init(&sw.disks, 0, 3 << 20, 1);
+	sw.o.segment_bytes = 1 << 20;
+	sw.o.seed = 1;
+	assert_int_equal(ssd_world_begin(&sw), -EINVAL);
+	fake_disk_fini(&sw.disks.disk[0]);
+}
+
+/* A device that can't even be read: refused, and nothing is made anew over what is there. */
+static void unreadable(void **state)
+{
+	struct ssd_world *sw = filled();
+	struct fake_disk *d = ssd_world_disk(sw);
+
+	ssd_world_end(sw);
+	d->faults.chance[FAKE_READ_EIO] = 65536;
+	assert_true(ssd_world_begin(sw) < 0);
+	d->faults.chance[FAKE_READ_EIO] = 0;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	assert_int_equal(nr_there(sw), NR_KEYS);
+	ssd_world_destroy(sw);
+}
+
+/* Every I/O of a recovery fails once: refused, or all that is served is right. */
+static void nth_failure(void **state)
+{
+	struct ssd_world *sw = filled();
+	struct fake_disk *d = ssd_world_disk(sw);
+	uint8_t *image = malloc(d->dev.bytes);
+	unsigned nr_refused = 0;
+
+	ssd_world_crash(sw, FAKE_KILL);
+	ssd_world_end(sw);
+	assert_non_null(image);
+	memcpy(image, d->now, d->dev.bytes);
+	for (uint32_t n = 1;; n++) {
+		memcpy(d->now, image, d->dev.bytes);
+		d->fail_at = n;
+		if (ssd_world_begin(sw)) {
+			nr_refused++;
+			continue;
+		}
+		if (d->fail_at) {
+			assert_int_equal(nr_there(sw), NR_KEYS);
+			break;
+		}
+		nr_there(sw);
+		ssd_world_again(sw);
+		nr_there(sw);
+		ssd_world_end(sw);
+	}
+	d->fail_at = 0;
+	print_message("%u of the failures made it refuse\n", nr_refused);
+	free(image);
+	ssd_world_destroy(sw);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lives),      cmocka_unit_test(unsynced),
+		cmocka_unit_test(refused),    cmocka_unit_test(too_small),
+		cmocka_unit_test(unreadable), cmocka_unit_test(nth_failure),
+		cmocka_unit_test(truncated),  cmocka_unit_test(every_sector_flipped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
