@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * m_random in three files: the table, the run and the report (m_random.c), actors that write
- * (m_random_write.c), and actors that read (m_random_read.c). One thread.
+ * Random actors on a stack of stores, for m_random and m_ssd: what an actor is (m_actor.c), those
+ * that write (m_random_write.c), those that read (m_random_read.c). One thread.
  */
 #pragma once
 
@@ -35,6 +35,7 @@ struct actor {
 	unsigned hold;	  /* turns to keep the view */
 	uint64_t held_id; /* what the view held when it came; 0: bytes that don't fit their seals */
 	struct store_io io;
+	store_end_fn *end; /* where io ends, if the disks are still alive then */
 	struct store_meta meta;
 	struct store_read rd;
 	uint64_t read_id; /* what the first piece was; UINT64_MAX: none yet */
@@ -53,15 +54,32 @@ struct model {
 	struct actor actors[M_ACTORS];
 	uint64_t now;
 	uint64_t next_id;
+	bool is_dead;	     /* a crash: whatever is told from now on means nothing */
+	uint64_t flushed_at; /* whatever had ended then is durable */
 	uint64_t nr_ops, nr_hits, nr_misses, nr_puts, nr_stale, nr_bad, nr_waiting;
 };
 
-/* m_random.c */
+/* May a miss be wrong here? */
+bool m_is_sure(struct model *m); /* the program's */
+/* Has the stack less room than there are values? */
+static inline bool m_is_bounded(const struct model *m)
+{
+	return m->st->dram_bytes || m->st->ssd_bytes;
+}
+
+/* m_actor.c */
+void m_actors_init(struct model *m, const struct m_stack *st, uint64_t seed);
+void m_actors_fini(struct model *m);
+void m_turn(struct model *m, bool may_start);
+bool m_is_quiet(const struct model *m);
+
 struct history *m_pick(struct model *m);
 struct history *m_history_of(struct model *m, const struct store_key *key);
 unsigned m_no(const struct model *m, struct history *h);
 /* Prints what is known of the key and ends the test. */
 _Noreturn void m_wrong(const struct actor *a, const char *what, int res);
+/* Releases what the io shows, then it is idle. */
+void m_release(struct actor *a);
 void m_submit(struct actor *a, enum store_op op, store_end_fn *end);
 void m_idle(struct actor *a);
 

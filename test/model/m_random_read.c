@@ -8,9 +8,9 @@
 static void check_miss(struct actor *a, const char *what, int res)
 {
 	a->m->nr_misses++;
-	if (res != -ENOENT && !(res == -EBUSY && !a->m->st->is_sure))
+	if (res != -ENOENT && !(res == -EBUSY && !m_is_sure(a->m)))
 		m_wrong(a, what, res);
-	if (a->m->st->is_sure && !(a->io.flags & STORE_MEM_ONLY) &&
+	if (m_is_sure(a->m) && !(a->io.flags & STORE_MEM_ONLY) &&
 	    !history_miss_is_right(a->h, a->begin))
 		m_wrong(a, what, res);
 }
@@ -40,19 +40,6 @@ static uint64_t check_view(struct actor *a, struct store_view *v)
 	return mu->id;
 }
 
-static void get_released(struct store_view *v)
-{
-	struct store_io *io = container_of(v, struct store_io, view);
-
-	m_idle(container_of(io, struct actor, io));
-}
-
-static void get_release(struct actor *a)
-{
-	a->state = ACT_BUSY;
-	store_release(&a->io.view, a->m->w.r[a->home], get_released);
-}
-
 static void get_end(struct store_io *io, int res)
 {
 	struct actor *a = container_of(io, struct actor, io);
@@ -60,7 +47,7 @@ static void get_end(struct store_io *io, int res)
 
 	if (res == -ESTALE && a->want_ver) {
 		only = history_current(a->h, a->begin);
-		if (a->m->st->is_sure && only && only->ver == a->want_ver)
+		if (m_is_sure(a->m) && only && only->ver == a->want_ver)
 			m_wrong(a, "get: not the wanted version, but it is", res);
 		m_idle(a);
 		return;
@@ -88,11 +75,11 @@ void m_held_turn(struct actor *a)
 {
 	struct store_view *v = &a->io.view;
 
-	if (a->held_id &&
+	if (a->held_id && !a->m->is_dead &&
 	    (!world_seals_fit(v, &a->h->key) || !world_is_gen(v, &a->h->key, a->held_id)))
 		m_wrong(a, "view: bytes changed while it was held", 0);
 	if (a->hold-- == 0)
-		get_release(a);
+		m_release(a);
 }
 
 void m_get_start(struct actor *a)
@@ -157,7 +144,13 @@ static void read_piece(struct store_read *rd, const struct store_view *v, uint64
 {
 	struct actor *a = container_of(rd, struct actor, rd);
 	struct store_view copy = *v;
-	uint64_t id = check_view(a, &copy);
+	uint64_t id;
+
+	if (a->m->is_dead) {
+		store_read_next(rd, false, -ECANCELED);
+		return;
+	}
+	id = check_view(a, &copy);
 
 	if (id && a->read_id != UINT64_MAX && a->read_id != id)
 		m_wrong(a, "read: pieces of two versions", 0);
@@ -171,7 +164,9 @@ static void read_end(struct store_read *rd, int res)
 	struct actor *a = container_of(rd, struct actor, rd);
 
 	/* -ESTALE: changed, or evicted and promoted again, half way. */
-	if (res == 0)
+	if (a->m->is_dead)
+		;
+	else if (res == 0)
 		a->m->nr_hits++;
 	else if (res != -ESTALE && !a->m->st->flips)
 		check_miss(a, "read: miss", res);
@@ -228,7 +223,7 @@ static void match_end(struct store_io *io, int res)
 		a->h = m_history_of(a->m, &a->keys[i]);
 		if (a->found[i] > STORE_MEMORY)
 			m_wrong(a, "match: a strange answer", a->found[i]);
-		if (a->found[i] == STORE_ABSENT && a->m->st->is_sure &&
+		if (a->found[i] == STORE_ABSENT && m_is_sure(a->m) &&
 		    !history_miss_is_right(a->h, a->begin))
 			m_wrong(a, "match: absent, but can't be", 0);
 		if (a->found[i] != STORE_ABSENT && !history_hit_is_right(a->h, a->begin, 0))
@@ -268,7 +263,7 @@ static void list_check_whole(struct actor *a, const struct store_list *l)
 			at++;
 			if (!history_hit_is_right(a->h, a->begin, 0))
 				m_wrong(a, "list: a key that can't be there", 0);
-		} else if (a->m->st->is_sure && !history_miss_is_right(a->h, a->begin)) {
+		} else if (m_is_sure(a->m) && !history_miss_is_right(a->h, a->begin)) {
 			m_wrong(a, "list: a key is missing", 0);
 		}
 	}

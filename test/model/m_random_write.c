@@ -19,7 +19,7 @@ static uint64_t any_len(const struct actor *a)
 		return 1 + rng_below(&m->rng, 5000);
 	if (r < 990)
 		return 1 + rng_below(&m->rng, 20000);
-	if (r < 997)
+	if (r < 997 || (m->st->ssd_bytes && rng_chance(&m->rng, 7, 8)))
 		return 60000 + rng_below(&m->rng, 150000);
 	return 1 + rng_below(&m->rng, M_VALUE_MAX);
 }
@@ -63,17 +63,19 @@ static void put_refused(struct actor *a, int res)
 	mut_undo(a);
 	if (res == -EEXIST && !history_hit_is_right(a->h, a->begin, 0))
 		m_wrong(a, "put: exists, but can't", res);
-	if (res == -ENOENT && a->m->st->is_sure && !history_miss_is_right(a->h, a->begin))
+	if (res == -ENOENT && m_is_sure(a->m) && !history_miss_is_right(a->h, a->begin))
 		m_wrong(a, "put: is absent, but can't be", res);
 }
 
 static void put_check_fail(struct actor *a, int res)
 {
-	if (res == -ENOSPC && (a->m->st->fails || a->m->st->dram_bytes))
+	if (res == -ENOSPC && (a->m->st->fails || m_is_bounded(a->m)))
 		return;
-	if (res == -EBUSY && a->m->st->dram_bytes)
+	if (res == -EBUSY && m_is_bounded(a->m))
 		return;
 	if (res == -EFBIG && a->m->st->dram_bytes && a->len > a->m->st->dram_bytes / 2)
+		return;
+	if (res == -EFBIG && a->m->st->ssd_bytes && a->len > a->m->st->ssd_seg_bytes / 2)
 		return;
 	m_wrong(a, "put: failed", res);
 }
@@ -127,7 +129,7 @@ static void put_buffed(struct store_io *io, int res)
 		if (!history_hit_is_right(a->h, a->begin, 0))
 			m_wrong(a, "buf: exists, but can't", res);
 	} else if (res == -ENOENT && io->flags & STORE_IF_PRESENT) {
-		if (m->st->is_sure && !history_miss_is_right(a->h, a->begin))
+		if (m_is_sure(m) && !history_miss_is_right(a->h, a->begin))
 			m_wrong(a, "buf: is absent, but can't be", res);
 	} else {
 		put_check_fail(a, res);
@@ -162,7 +164,7 @@ static void del_end(struct store_io *io, int res)
 	}
 	/* Its own record must not excuse what it says. */
 	mut_undo(a);
-	if (res == -ENOENT && a->m->st->is_sure && !history_miss_is_right(a->h, a->begin))
+	if (res == -ENOENT && m_is_sure(a->m) && !history_miss_is_right(a->h, a->begin))
 		m_wrong(a, "del: is absent, but can't be", res);
 	done.end = ++a->m->now;
 	must(vec_push(&a->h->muts, done));
@@ -230,7 +232,7 @@ static void fill_end(struct store_io *io, int res)
 
 	if (io->view.st)
 		m_wrong(a, "fill: left its view", res);
-	if (res != 0 && res != -ESTALE && !(a->m->st->fails || a->m->st->dram_bytes))
+	if (res != 0 && res != -ESTALE && !(a->m->st->fails || m_is_bounded(a->m)))
 		m_wrong(a, "fill: failed", res);
 	a->m->nr_stale += res == -ESTALE;
 	m_idle(a);
@@ -263,7 +265,7 @@ void m_fill_start(struct actor *a)
 	const struct mut *mu = newest_put(a->h);
 	unsigned no = m_no(m, a->h);
 
-	if (m->st->dram_bytes) {
+	if (m_is_bounded(m)) {
 		mu = m->nr_mutators[no] ? NULL : history_current(a->h, m->now);
 		if (mu) {
 			a->is_locked = true;
@@ -287,13 +289,16 @@ static void flush_end(struct store_io *io, int res)
 {
 	struct actor *a = container_of(io, struct actor, io);
 
-	if (res != 0 && !a->m->st->fails && a->m->st->is_sure)
+	if (res != 0 && !a->m->st->fails && m_is_sure(a->m))
 		m_wrong(a, "flush: failed", res);
+	if (res == 0 && a->begin > a->m->flushed_at)
+		a->m->flushed_at = a->begin;
 	m_idle(a);
 }
 
 void m_flush_start(struct actor *a)
 {
+	a->begin = ++a->m->now;
 	a->io.flags = 0;
 	m_submit(a, STORE_FLUSH, flush_end);
 }

@@ -13,6 +13,7 @@ enum m_layer {
 	M_FAULT,
 	M_DRAM,
 	M_SLICE, /* gives only the chunks that were asked for */
+	M_SSD,	 /* made by m_ssd, over a disk of its own */
 };
 
 struct m_stack {
@@ -26,6 +27,9 @@ struct m_stack {
 	bool flips;
 	bool fails;
 	bool has_slice;
+	uint64_t ssd_bytes; /* per shard; 0: there is none */
+	uint64_t ssd_seg_bytes;
+	bool is_durable;
 };
 
 static inline int m_segment(void *arg, struct mem_region *reg)
@@ -60,6 +64,7 @@ static inline struct store *m_layer_create(const struct m_stack *st, enum m_laye
 	case M_SLICE:
 		s = &slice_create()->st;
 		break;
+	case M_SSD:
 	case M_END:
 		break;
 	}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ssd tier, alone and under dram, over disks that fail, through lives that end cleanly, by a
+ * kill or by a power cut at any moment. What is read is exactly what the history of the key allows,
+ * or a miss; where no fault is injected, what was acknowledged as durable and not evicted must be
+ * there in every later life.
+ *
+ *     m_ssd [OPERATIONS [ROW]]     10^6 by default, shared by the rows; PEAL_SEED sets the seed
+ */
+#include "m_random_int.h"
+
+#include "ssd/fake_disk.h"
+
+#define LIVES_MAX 6 /* of a world, then its disks are new */
+
+/* Loud: the disk says so. Quiet: it doesn't. */
+#define LOUD \
+	{ \
+		[FAKE_READ_EIO] = 200, [FAKE_READ_SHORT] = 100, [FAKE_WRITE_EIO] = 300, \
+		[FAKE_WRITE_SHORT] = 200, [FAKE_WRITE_FULL] = 300, [FAKE_SYNC_EIO] = 200, \
+	}
+#define QUIET_WRITE [FAKE_WRITE_LOST] = 100, [FAKE_WRITE_ELSEWHERE] = 100, [FAKE_WRITE_FLIP] = 100
+#define QUIET_READ [FAKE_READ_FLIP] = 300, [FAKE_READ_ELSEWHERE] = 300, [FAKE_READ_STALE] = 300
+
+struct row {
+	struct m_stack st;
+	struct fake_faults faults;
+};
+
+static const struct row rows[] = {
+	{.st = {.name = "ssd(durable)",
+		.layers = {M_SSD},
+		.ssd_bytes = 64 << 20,
+		.ssd_seg_bytes = 4 << 20,
+		.is_durable = true,
+		.is_sure = true}},
+	{.st = {.name = "ssd",
+		.layers = {M_SSD},
+		.ssd_bytes = 64 << 20,
+		.ssd_seg_bytes = 4 << 20,
+		.is_sure = true}},
+	{.st = {.name = "ssd(small)",
+		.layers = {M_SSD},
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10}},
+	{.st = {.name = "dram/ssd",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 64 << 20,
+		.ssd_seg_bytes = 4 << 20,
+		.is_sure = true}},
+	{.st = {.name = "dram/ssd(small)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10}},
+	{.st = {.name = "ssd(loud)",
+		.layers = {M_SSD},
+		.ssd_bytes = 8 << 20,
+		.ssd_seg_bytes = 512 << 10,
+		.fails = true},
+	 .faults = {LOUD}},
+	{.st = {.name = "dram/ssd(loud)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10,
+		.fails = true},
+	 .faults = {LOUD}},
+	{.st = {.name = "ssd(quiet reads)",
+		.layers = {M_SSD},
+		.ssd_bytes = 8 << 20,
+		.ssd_seg_bytes = 512 << 10,
+		.flips = true,
+		.fails = true},
+	 .faults = {{QUIET_READ}}},
+	{.st = {.name = "dram/ssd(quiet reads)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10,
+		.flips = true,
+		.fails = true},
+	 .faults = {{QUIET_READ}}},
+	{.st = {.name = "ssd(quiet writes)",
+		.layers = {M_SSD},
+		.ssd_bytes = 8 << 20,
+		.ssd_seg_bytes = 512 << 10,
+		.flips = true,
+		.fails = true},
+	 .faults = {{QUIET_WRITE}}},
+	{.st = {.name = "dram/ssd(quiet writes)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10,
+		.flips = true,
+		.fails = true},
+	 .faults = {{QUIET_WRITE}}},
+};
+
+struct m_ssd {
+	struct model m;
+	const struct row *row;
+	struct fake_disks disks;
+	unsigned nr_shards;
+	bool has_evicted; /* in an earlier life of these disks */
+	uint64_t nr_lives, nr_crashes, nr_found;
+	uint64_t nr_faults[FAKE_NR_FAULTS];
+};
+
+static unsigned nr_layers(const struct m_stack *st)
+{
+	unsigned n = 0;
+
+	while (st->layers[n] != M_END)
+		n++;
+	return n;
+}
+
+static uint64_t nr_evictions(struct model *m)
+{
+	struct store_stats st = {0};
+
+	must(store_set_stats(m->w.set, nr_layers(m->st) - 1, &st) == 0);
+	must(st.used_bytes <= st.capacity_bytes);
+	return st.evictions;
+}
+
+bool m_is_sure(struct model *m)
+{
+	struct m_ssd *ms = container_of(m, struct m_ssd, m);
+
+	return m->st->is_sure && !ms->has_evicted && nr_evictions(m) == 0;
+}
+
+/* ---- lives ----------------------------------------------------------------------------------- */
+
+static void ssd_push(struct m_ssd *ms, unsigned shard)
+{
+	struct store_ssd_opts o = {
+		.dev = &ms->disks.disk[shard].dev,
+		.name = "test",
+		.segment_bytes = ms->m.st->ssd_seg_bytes,
+		.max_keys = 4096,
+		.value_max = M_VALUE_MAX,
+		.shard = shard,
+		.nr_shards = ms->nr_shards,
+		.reinsert_1024 = 300,
+		.is_durable = ms->m.st->is_durable,
+		.seed = rng_u64(&ms->m.rng) | 1,
+	};
+	struct store *s;
+	int err = store_ssd_create(&o, &s);
+
+	if (err) {
+		printf("%s: life %llu: shard %u: %s\n", ms->m.st->name,
+		       (unsigned long long)ms->nr_lives, shard, strerror(-err));
+		abort();
+	}
+	store_set_push(ms->m.w.set, shard, s);
+}
+
+static void faults_set(struct m_ssd *ms, bool are_on)
+{
+	for (unsigned i = 0; i < ms->nr_shards; i++)
+		ms->disks.disk[i].faults = are_on ? ms->row->faults : (struct fake_faults){0};
+}
+
+static void life_begin(struct m_ssd *ms)
+{
+	struct model *m = &ms->m;
+	struct env_sim_opts sim = {
+		.delay_max_ns = 20000,
+		.io = fake_disk_io,
+		.submitted = fake_disk_submitted,
+		.arg = &ms->disks,
+	};
+	struct store_stats st;
+
+	m->is_dead = false;
+	world_init_sim(&m->w, 1 + (unsigned)rng_below(&m->rng, 3), rng_u64(&m->rng), &sim);
+	world_set(&m->w, ms->nr_shards, M_VALUE_MAX);
+	for (unsigned i = 0; i < ms->nr_shards; i++)
+		for (unsigned l = 0; m->st->layers[l] != M_END; l++)
+			if (m->st->layers[l] == M_SSD)
+				ssd_push(ms, i);
+			else
+				store_set_push(m->w.set, i,
+					       m_layer_create(m->st, m->st->layers[l], 0));
+	must(store_set_stats(m->w.set, nr_layers(m->st) - 1, &st) == 0);
+	ms->nr_found += st.nr_keys;
+	ms->has_evicted |= st.evictions > 0;
+	ms->nr_lives++;
+	if (ms->row->faults.chance[FAKE_READ_STALE])
+		for (unsigned i = 0; i < ms->nr_shards; i++)
+			fake_disk_age(&ms->disks.disk[i]);
+	faults_set(ms, true);
+}
+
+static void drain(struct model *m)
+{
+	for (uint64_t n = 0; !m_is_quiet(m); n++) {
+		must(n < 10000000); /* else a verb never ends */
+		m_turn(m, false);
+	}
+}
+
+/* What was acknowledged and isn't durable may be gone; what wasn't may be there. */
+static void histories_cut(struct model *m, bool is_written_durable)
+{
+	uint64_t t = ++m->now;
+	struct mut loss = {.kind = MUT_DEL, .state = MUT_FAILED, .begin = t, .end = t};
+	bool is_lossy;
+
+	for (unsigned i = 0; i < M_KEYS; i++) {
+		is_lossy = false;
+		vec_for_each(&m->h[i].muts, mu) {
+			if (mu->state == MUT_PENDING) {
+				mu->state = MUT_FAILED;
+				mu->end = t;
+			}
+			is_lossy |= mu->kind == MUT_PUT && mu->state == MUT_ACKED &&
+				    mu->end > m->flushed_at;
+		}
+		loss.id = ++m->next_id;
+		if (is_lossy && !is_written_durable)
+			must(vec_push(&m->h[i].muts, loss));
+	}
+	m->now++;
+}
+
+static void life_crash(struct m_ssd *ms)
+{
+	struct model *m = &ms->m;
+	enum fake_crash how = (enum fake_crash)rng_below(&m->rng, FAKE_NR_CRASHES);
+	bool is_alone = m->st->layers[0] == M_SSD;
+
+	ms->nr_crashes++;
+	for (unsigned i = 0; i < ms->nr_shards; i++)
+		fake_disk_crash(&ms->disks.disk[i], how);
+	m->is_dead = true;
+	histories_cut(m, is_alone && (how == FAKE_KILL || m->st->is_durable));
+	drain(m);
+}
+
+static void life_stop(struct m_ssd *ms)
+{
+	struct model *m = &ms->m;
+	struct world_io wi = {.io = {.op = STORE_FLUSH}};
+	int res;
+
+	drain(m);
+	res = world_run(&m->w, 0, &wi);
+	if (res && !m->st->fails) {
+		printf("%s: flush at the end: %d\n", m->st->name, res);
+		abort();
+	}
+	if (!res)
+		m->flushed_at = ++m->now;
+	histories_cut(m, false);
+}
+
+static void life_end(struct m_ssd *ms)
+{
+	struct model *m = &ms->m;
+
+	must(m->st->flips || m->st->fails || m->w.nr_alerts == 0);
+	ms->has_evicted |= nr_evictions(m) > 0;
+	if (rng_chance(&m->rng, 2, 3))
+		life_crash(ms);
+	else
+		life_stop(ms);
+	world_fini(&m->w);
+	faults_set(ms, false);
+	for (unsigned i = 0; i < ms->nr_shards; i++)
+		fake_disk_revive(&ms->disks.disk[i]);
+}
+
+/* ---- a world --------------------------------------------------------------------------------- */
+
+static void world_new(struct m_ssd *ms, const struct row *row, uint64_t seed)
+{
+	m_actors_init(&ms->m, &row->st, seed);
+	ms->row = row;
+	ms->has_evicted = false;
+	ms->nr_shards = 1 + (unsigned)rng_below(&ms->m.rng, 2);
+	for (unsigned i = 0; i < ms->nr_shards; i++)
+		fake_disk_init(&ms->disks, i, row->st.ssd_bytes, rng_u64(&ms->m.rng));
+}
+
+static void world_old(struct m_ssd *ms)
+{
+	for (unsigned i = 0; i < ms->nr_shards; i++) {
+		for (unsigned f = 0; f < FAKE_NR_FAULTS; f++)
+			ms->nr_faults[f] += ms->disks.disk[i].nr_faults[f];
+		fake_disk_fini(&ms->disks.disk[i]);
+	}
+	m_actors_fini(&ms->m);
+}
+
+static void report(const struct m_ssd *ms, const struct row *row, const uint64_t sum[4])
+{
+	printf("  %-22s %llu ops, %llu hits, %llu misses, %llu puts; %llu lives, %llu crashes, "
+	       "%llu keys found again",
+	       row->st.name, (unsigned long long)sum[0], (unsigned long long)sum[1],
+	       (unsigned long long)sum[2], (unsigned long long)sum[3],
+	       (unsigned long long)ms->nr_lives, (unsigned long long)ms->nr_crashes,
+	       (unsigned long long)ms->nr_found);
+	for (unsigned f = 0; f < FAKE_NR_FAULTS; f++)
+		if (ms->nr_faults[f])
+			printf(", %s %llu", fake_disk_fault_name(f),
+			       (unsigned long long)ms->nr_faults[f]);
+	printf("\n");
+}
+
+static uint64_t run(const struct row *row, uint64_t seed, uint64_t nr_ops)
+{
+	struct m_ssd *ms = calloc(1, sizeof(*ms));
+	uint64_t sum[4] = {0}, end;
+
+	must(ms);
+	while (sum[0] < nr_ops) {
+		world_new(ms, row, seed);
+		for (unsigned l = 0; l < LIVES_MAX; l++) {
+			life_begin(ms);
+			end = ms->m.nr_ops + 200 + rng_below(&ms->m.rng, 3000);
+			while (ms->m.nr_ops < end)
+				m_turn(&ms->m, true);
+			life_end(ms);
+		}
+		sum[0] += ms->m.nr_ops;
+		sum[1] += ms->m.nr_hits;
+		sum[2] += ms->m.nr_misses;
+		sum[3] += ms->m.nr_puts;
+		world_old(ms);
+		seed = seed * 0x9E3779B97F4A7C15ull + 1;
+	}
+	report(ms, row, sum);
+	free(ms);
+	return sum[0];
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t nr_ops = argc > 1 ? strtoull(argv[1], NULL, 0) : 1000000;
+	uint64_t seed = unit_seed(20261130), nr_done = 0;
+	const char *only = argc > 2 ? argv[2] : NULL;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!only || strcmp(only, rows[i].st.name) == 0)
+			nr_done += run(&rows[i], seed + 100000 * i, nr_ops / ARRAY_SIZE(rows));
+	printf("%llu operations, nothing wrong\n", (unsigned long long)nr_done);
+	return 0;
+}
