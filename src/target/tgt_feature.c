@@ -238,7 +238,8 @@ static void kv_config_get(struct tgt_ctrl *c, struct tgt_req *req, bool is_defau
 		tgt_req_fail(req, ns ? NVME_ST_INVALID_FIELD : NVME_ST_INVALID_NS);
 		return;
 	}
-	req->dw0 = is_default ? 0 : atomic_load_explicit(&ns->kv_config, memory_order_relaxed);
+	/* A new namespace has EDNEK set: kv_ns.c. */
+	req->dw0 = is_default ? 1 : atomic_load_explicit(&ns->kv_config, memory_order_relaxed);
 	tgt_req_complete(req, NVME_ST_OK);
 }
 

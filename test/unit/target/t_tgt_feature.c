@@ -168,7 +168,7 @@ static void test_kv_config(void **state)
 	assert_int_equal(get(f, 0x20, 3, 1, 0), 4 | 2);
 	assert_int_equal(set(f, 0x20, 1, 1, NULL), 0);
 	assert_int_equal(get(f, 0x20, 0, 1, 0), 1);
-	assert_int_equal(get(f, 0x20, 1, 1, 0), 0);
+	assert_int_equal(get(f, 0x20, 1, 1, 0), 1);
 	assert_int_equal(kv->ns.kv_config, 0);
 	assert_int_equal(set(f, 0x20, 2, 1, NULL), NVME_ST_INVALID_FIELD);
 	assert_int_equal(set(f, 0x20, 0xffffffff, 1, NULL), 0);
