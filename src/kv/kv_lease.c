@@ -57,7 +57,8 @@ static void lease_end(struct kv_lease *l)
 {
 	*lease_account(l->table, l->ctrl) -= l->view.value_len;
 	l->is_held = false;
-	l->gen++;
+	if (++l->gen == 0) /* an id of 0 says "none" */
+		l->gen = 1;
 	timeout_cancel(&l->timeout);
 	store_release(&l->view, l->table->worker->reactor, lease_released);
 }
@@ -277,7 +278,7 @@ void kv_lease_execute(struct tgt_req *req)
 	if (req->sqe.cdw10 >= sizeof(struct peal_wire_lease) && nvme_kv_options(&req->sqe) == 0)
 		st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
 	if (st != NVME_ST_OK) {
-		tgt_req_complete(req, st);
+		tgt_req_fail(req, st);
 		return;
 	}
 	io->op = STORE_GET;
