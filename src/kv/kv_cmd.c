@@ -213,7 +213,7 @@ static void kv_delete_end(struct store_io *io, int res)
 static void kv_delete(struct tgt_req *req)
 {
 	if (kv_ns_of(req)->opts.is_read_only) {
-		tgt_req_complete(req, NVME_ST_NS_WRITE_PROTECTED);
+		tgt_req_fail(req, NVME_ST_NS_WRITE_PROTECTED);
 		return;
 	}
 	kv_cmd_count_write(req, 0);
@@ -283,11 +283,11 @@ void kv_cmd_execute(struct tgt_req *req)
 	const struct kv_entry *e = &kv_table[req->sqe.opc];
 
 	if (unlikely(!e->fn)) {
-		tgt_req_complete(req, NVME_ST_INVALID_OPCODE);
+		tgt_req_fail(req, NVME_ST_INVALID_OPCODE);
 		return;
 	}
 	if (unlikely((e->flags & KV_KEYED) && kv_cmd_of(req)->key_status != NVME_ST_OK)) {
-		tgt_req_complete(req, kv_cmd_of(req)->key_status);
+		tgt_req_fail(req, kv_cmd_of(req)->key_status);
 		return;
 	}
 	e->fn(req);

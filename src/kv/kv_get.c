@@ -256,7 +256,7 @@ static void get_start(struct tgt_req *req)
 	uint16_t st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
 
 	if (st != NVME_ST_OK) {
-		tgt_req_complete(req, st);
+		tgt_req_fail(req, st);
 		return;
 	}
 	if (likely(!get->is_ex) && (get_now(req) || get_far(req)))
@@ -293,7 +293,7 @@ void kv_get_retrieve(struct tgt_req *req)
 	struct kv_get *get = &kv_cmd_of(req)->get;
 
 	if (nvme_kv_options(&req->sqe) & ~NVME_KV_RETRIEVE_RAW) {
-		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		tgt_req_fail(req, NVME_ST_INVALID_FIELD);
 		return;
 	}
 	if (req->sqe.cdw10 == 0) {
@@ -345,13 +345,13 @@ static void get_ex_sized(struct store_io *io, int res)
 		return;
 	}
 	if (off >= value_len) {
-		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		tgt_req_fail(req, NVME_ST_INVALID_FIELD);
 		return;
 	}
 	hdr = get_hdr_bytes(opts, off, min_t(uint64_t, value_len - off, room));
 	/* Exactly the block: no value, no seals. */
 	if (hdr > room || (hdr == room && (opts & PEAL_RETRIEVE_EX_SEALS))) {
-		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		tgt_req_fail(req, NVME_ST_INVALID_FIELD);
 		return;
 	}
 	get->off = off;
@@ -370,7 +370,7 @@ void kv_get_retrieve_ex(struct tgt_req *req)
 	if (opts & ~(NVME_KV_RETRIEVE_RAW | PEAL_RETRIEVE_EX_META | PEAL_RETRIEVE_EX_SEALS) ||
 	    req->sqe.cdw10 == 0 ||
 	    ((opts & PEAL_RETRIEVE_EX_SEALS) && !(opts & PEAL_RETRIEVE_EX_META))) {
-		tgt_req_complete(req, NVME_ST_INVALID_FIELD);
+		tgt_req_fail(req, NVME_ST_INVALID_FIELD);
 		return;
 	}
 	get_look(req, get_ex_sized);

@@ -128,7 +128,7 @@ void kv_list_execute(struct tgt_req *req)
 	uint16_t st = list_check(req);
 
 	if (st != NVME_ST_OK) {
-		tgt_req_complete(req, st);
+		tgt_req_fail(req, st);
 		return;
 	}
 	one->list.room = req->sqe.cdw10 - 4;

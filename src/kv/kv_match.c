@@ -217,7 +217,7 @@ void kv_match_execute(struct tgt_req *req)
 		st = match_fetch(req);
 	}
 	if (st != NVME_ST_OK) {
-		tgt_req_complete(req, st);
+		tgt_req_fail(req, st);
 		return;
 	}
 	if (kv_cmd_one_submit(req))

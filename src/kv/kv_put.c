@@ -158,7 +158,7 @@ void kv_put_store(struct tgt_req *req)
 	if (st == NVME_ST_OK)
 		st = req->sq->ops->data(req, len, MEM_FROM_PEER);
 	if (st != NVME_ST_OK) {
-		tgt_req_complete(req, st);
+		tgt_req_fail(req, st);
 		return;
 	}
 	put->has_seals = false;
@@ -207,7 +207,7 @@ void kv_put_store_ex(struct tgt_req *req)
 	uint16_t st;
 
 	if (len <= PEAL_STORE_EX_BYTES) {
-		tgt_req_complete(req, NVME_ST_INVALID_VALUE_SIZE);
+		tgt_req_fail(req, NVME_ST_INVALID_VALUE_SIZE);
 		return;
 	}
 	st = req->sq->ops->data(req, len, MEM_FROM_PEER);
@@ -222,7 +222,7 @@ void kv_put_store_ex(struct tgt_req *req)
 		st = put_check(req, len);
 	}
 	if (st != NVME_ST_OK) {
-		tgt_req_complete(req, st);
+		tgt_req_fail(req, st);
 		return;
 	}
 	put_start(req, (uint32_t)len, &put->meta);

@@ -152,6 +152,12 @@ static void run_cell(struct kv_host *h, const struct cell *c)
 	if (over && (c->opc != NVME_KV_EXIST || looked != cmd.raw_status))
 		fail_msg("opcode %02xh key %d: a look says %03xh, the command %03xh", c->opc,
 			 c->key, looked, cmd.raw_status);
+	/* What would fail again isn't to be tried again; what isn't there may come. */
+	assert_int_equal(!!(cmd.raw_status & NVME_ST_DNR),
+			 want == NVME_ST_INVALID_OPCODE || want == NVME_ST_INVALID_FIELD ||
+				 want == NVME_ST_INVALID_KEY_SIZE ||
+				 want == NVME_ST_INVALID_VALUE_SIZE ||
+				 want == NVME_ST_NS_WRITE_PROTECTED);
 	if (cmd.status != want)
 		fail_msg("opcode %02xh options %02xh key %d value %d%s%s: %03xh, expected %03xh",
 			 c->opc, c->opts, c->key, c->value, c->is_read_only ? " read-only" : "",
