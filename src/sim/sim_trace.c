@@ -180,23 +180,24 @@ static int trace_take_line(struct trace_reader *r, const char *line, size_t len)
 /* One line into buf: its length, 0 at the end, or a failure. */
 static ssize_t trace_next_line(struct trace_reader *r, FILE *in, char *buf)
 {
-	size_t len;
+	size_t len = 0;
+	const char *nul;
+	int c = 0;
 
 	r->line_no++;
 	errno = 0;
-	if (!fgets(buf, SIM_TRACE_LINE_MAX, in)) {
-		if (!ferror(in))
-			return 0;
+	while (len < SIM_TRACE_LINE_MAX - 1 && c != '\n' && (c = getc_unlocked(in)) != EOF)
+		buf[len++] = (char)c;
+	buf[len] = 0;
+	if (ferror(in))
 		return trace_fail(r, errno ? -errno : -EIO, "can't read: %s", strerror(errno));
-	}
-	len = strlen(buf);
-	if (len > 0 && buf[len - 1] == '\n')
-		return (ssize_t)len;
-	if (len == SIM_TRACE_LINE_MAX - 1)
+	if (len == SIM_TRACE_LINE_MAX - 1 && c != '\n')
 		return trace_fail(r, -E2BIG, "expected a line of less than %u bytes",
 				  SIM_TRACE_LINE_MAX);
-	if (!feof(in) || len == 0)
-		return trace_fail(r, -EINVAL, "expected text, got a NUL byte at %zu", len);
+	nul = memchr(buf, 0, len);
+	if (nul)
+		return trace_fail(r, -EINVAL, "expected text, got a NUL byte at %zu",
+				  (size_t)(nul - buf));
 	return (ssize_t)len;
 }
 

@@ -137,6 +137,9 @@ static void t_bounds(void **state)
 	assert_int_equal(read_bytes(&t, big, 100000, &err), -EINVAL);
 	assert_int_equal(read_bytes(&t, "{}\0{}\n", 6, &err), -EINVAL);
 	assert_string_equal(err.text, "x:1: expected text, got a NUL byte at 2");
+	/* Also where the file ends without a new line: what is behind it isn't passed over. */
+	assert_int_equal(read_bytes(&t, "  \0{", 4, &err), -EINVAL);
+	assert_string_equal(err.text, "x:1: expected text, got a NUL byte at 2");
 	free(big);
 }
 
