@@ -5,9 +5,10 @@
 A KV and a block namespace through their commands, namespaces that come and go, a guest that
 reboots, one that is killed, a daemon that is killed.
 
-usage: qemu_vfu.py PEALD PEAL
+usage: qemu_vfu.py PEALD PEAL OWN_QUEUE
 """
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import kv
 import peer
 
 SIZES = [1, 511, 4095, 4096, 4097, 65536, 65537, 131072, 500001, 1 << 20]
+ROUNDS = 5  # waves of own_queue
 STARTED = time.monotonic()
 
 
@@ -30,8 +32,9 @@ def say(what):
 
 
 class Test:
-    def __init__(self, peald, peal, folder):
-        self.peald, self.peal_exe, self.folder = peald, peal, folder
+    def __init__(self, programs, folder):
+        self.peald, self.peal_exe, self.own_queue = programs
+        self.folder = folder
         self.kit = guest.Kit()
         self.disk = f'{folder}/disk'
         self.start_daemon()
@@ -41,7 +44,7 @@ class Test:
                              '--block', f'{self.disk},size=64M')
 
     def start_guest(self):
-        g = guest.Guest(self.folder, self.kit, [f'{self.folder}/cntrl'])
+        g = guest.Guest(self.folder, self.kit, [f'{self.folder}/cntrl'], [self.own_queue])
         return g, kv.Kv(g, self.peal_exe, self.d.uri)
 
     def peal(self, *args):
@@ -67,6 +70,32 @@ def live(t, g):
     t.peal('ns', 'delete', '3')
     g.wait('[ ! -e /dev/ng0n3 ]')
     assert g.status('ls /dev/ng0n1 /dev/nvme0n2')[0] == 0
+
+
+def own_value(no, i):
+    """Value i of a round of own_queue.c."""
+    out = b''
+    for b in range(0, 4096, 8):
+        x = (no << 40 | i << 20 | b) * 0x9e3779b97f4a7c15 & 0xffffffffffffffff
+        out += (x ^ x >> 29).to_bytes(8, 'little')
+    return out
+
+
+def own_queue(g, k):
+    """The published GPU-in-guest picture without a GPU: no driver, BAR0 mapped, waves of 1023."""
+    bdf = g.run('basename $(readlink /sys/class/nvme/nvme0/device)')
+    g.run(f'echo {bdf} >/sys/bus/pci/drivers/nvme/unbind; [ ! -e /dev/nvme0 ]')
+    out = g.run(f'own_queue wave {bdf} {ROUNDS}')
+    assert out.count('1023 values of 4096 bytes right') == ROUNDS, out
+    print(out)
+    # What the host has is what the guest meant.
+    for i in (0, 511, 1022):
+        key = b'own\0' + (ROUNDS - 1).to_bytes(4, 'little') + i.to_bytes(4, 'little') + bytes(4)
+        assert k.there(key) == hashlib.sha256(own_value(ROUNDS - 1, i)).hexdigest()
+    # The driver takes over again as if nothing had been.
+    g.run(f'echo {bdf} >/sys/bus/pci/drivers/nvme/bind')
+    g.wait('[ -e /dev/ng0n1 ]')
+    kv.check_values(k, [5000])
 
 
 def first(t):
@@ -110,6 +139,8 @@ def second(t, kept, want):
     assert k.sum('/tmp/w') == want
     say('new guest is up')
     g.run('umount /mnt')
+    own_queue(g, k)
+    say('a queue of its own')
     t.d.process.kill()
     t.d.process.wait()
     assert g.status('dd if=/dev/nvme0n2 of=/dev/null bs=4096 count=1 iflag=direct')[0] != 0
@@ -134,9 +165,8 @@ def third(t, kept):
 
 
 def main():
-    peald, peal = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
-        t = Test(peald, peal, folder)
+        t = Test(sys.argv[1:], folder)
         try:
             kept, want = first(t)
             second(t, kept, want)
