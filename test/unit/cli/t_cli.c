@@ -106,6 +106,9 @@ static void test_usage(void **state)
 	expect("replay --model 9b", 2, "--model is '9b', expected 8b or 70b");
 	expect("ns make", 2, "expected list, create, resize or delete");
 	expect("ns create", 2, "expected one SIZE");
+	expect("probe vfu:/a vfu:/b", 2, "'vfu:/b' is too much, expected one URI");
+	expect("probe vfu:/nonexistent", 3, "BAD          /nonexistent: No such file");
+	expect("probe nonsense", 3, "expected vfu:PATH or spawn:DIR");
 	expect("ls x", 2, "expected options only");
 	expect("--uri nonsense get x", 3, "expected vfu:PATH or spawn:DIR");
 	expect("--uri vfu:/nonexistent get x", 3, "is peald running?");
