@@ -183,8 +183,8 @@ int probe_dev_wait_ready(struct probe *p, bool want);
 void probe_queue_init(struct probe_queue *q, uint16_t qid, uint32_t size, void *sq, void *cq);
 /*
  * Issues nr commands on the I/O queue with one doorbell and takes their CQEs. 0: each was answered
- * once, with the right status; a wrong one is the layer's fault. -ETIMEDOUT: not all were answered. -EBADMSG: a verdict was given on SQEs,
- * CQEs or doorbells.
+ * once, with the right status; a wrong one is the layer's fault. -ETIMEDOUT: not all were answered.
+ * -EBADMSG: a verdict was given on SQEs, CQEs or doorbells.
  */
 int probe_queue_wave(struct probe *p, enum probe_layer layer, struct probe_cmd *cmds, unsigned nr);
 /*

@@ -129,21 +129,19 @@ static struct probe_cmd *queue_find(struct probe_cmd *cmds, unsigned nr, uint16_
 	return i < nr && cmds[i].sqe.cid == cid ? &cmds[i] : NULL;
 }
 
-static int queue_check_head(struct probe *p, struct probe_queue *q, const struct nvme_cqe *cqe)
+static void queue_check_head(struct probe *p, struct probe_queue *q, const struct nvme_cqe *cqe)
 {
-	if (cqe->sq_id != q->qid) {
+	if (cqe->sq_id != q->qid)
 		probe_bad(p, PROBE_CQE, "CID %04xh: SQID is %u, expected %u", cqe->cid, cqe->sq_id,
 			  q->qid);
-		return -EBADMSG;
+	if (cqe->sq_head < q->size && peal_ring_used(q->sq_head, cqe->sq_head, q->size) <=
+					      peal_ring_used(q->sq_head, q->tail, q->size)) {
+		q->sq_head = cqe->sq_head;
+		return;
 	}
-	if (cqe->sq_head >= q->size || peal_ring_used(q->sq_head, cqe->sq_head, q->size) >
-					       peal_ring_used(q->sq_head, q->tail, q->size)) {
-		probe_bad(p, PROBE_CQE, "CID %04xh: SQ head is %u, expected one from %u to %u",
-			  cqe->cid, cqe->sq_head, q->sq_head, q->tail);
-		return -EBADMSG;
-	}
-	q->sq_head = cqe->sq_head;
-	return 0;
+	probe_bad(p, PROBE_CQE, "CID %04xh: SQ head is %u, expected one from %u to %u", cqe->cid,
+		  cqe->sq_head, q->sq_head, q->tail);
+	q->sq_head = q->tail; /* to go on from */
 }
 
 /* The whole entry again: it must not have changed since its phase did. What it says now is used. */
@@ -206,7 +204,7 @@ static int queue_take(struct probe *p, struct probe_queue *q, struct probe_cmd *
 		queue_check_again(p, q, slot, &p->got[i]);
 		err = queue_match(p, cmds, nr, &p->got[i]);
 		if (!err)
-			err = queue_check_head(p, q, &p->got[i]);
+			queue_check_head(p, q, &p->got[i]);
 	}
 	if (have && queue_bell(p, q, true, q->cq_head) && !err)
 		err = -ETIMEDOUT;
