@@ -6,7 +6,7 @@
  *
  *   own_queue wave BDF N    N rounds: 1023 values stored with one doorbell, retrieved with
  *                           another in an order of its own, each compared byte for byte
- *   own_queue lat BDF N     Retrieve of 4 KiB, one at a time: "min avg max" in microseconds
+ *   own_queue lat BDF N     Retrieve of 4 KiB, one at a time: "min median avg max", microseconds
  *
  * The driver must be unbound. Physical addresses come from huge pages and /proc/self/pagemap, so
  * root. One thread. Exit status 0 when every byte was right.
@@ -254,13 +254,22 @@ static void waves(uint32_t rounds)
 	}
 }
 
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
 static void latency(uint32_t nr)
 {
-	double min = 1e12, max = 0, sum = 0;
+	double *took = calloc(nr, sizeof(*took)), sum = 0;
 	struct peal_key k = key_of(0, 0);
 	struct peal_sqe s;
 	struct peal_cqe c;
 
+	if (!took)
+		err(1, "calloc");
 	value_fill(out[0].p, 0, 0);
 	for (uint32_t n = 0; n <= nr; n++) {
 		double t = now_us();
@@ -279,11 +288,12 @@ static void latency(uint32_t nr)
 			continue;
 		value_check(in[0].p, 0, 0);
 		memset(in[0].p, 0xee, VALUE);
-		min = t < min ? t : min;
-		max = t > max ? t : max;
+		took[n - 1] = t;
 		sum += t;
 	}
-	printf("%.1f %.1f %.1f\n", min, sum / nr, max);
+	qsort(took, nr, sizeof(*took), by_size);
+	printf("%.1f %.1f %.1f %.1f\n", took[0], took[nr / 2], sum / nr, took[nr - 1]);
+	free(took);
 }
 
 static void bar_map(const char *bdf)
