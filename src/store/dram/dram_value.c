@@ -258,9 +258,14 @@ void dram_value_prefetch(const struct dram *d, const struct dram_entry *e, uint6
 {
 	struct mem_run run = dram_arena_run(&d->arena, e->ext);
 	const uint8_t *p = run.reg->base + run.off;
-	uint64_t len = min_t(uint64_t, min_t(uint64_t, run.len, e->len), bytes);
+	uint64_t len = min_t(uint64_t, min_t(uint64_t, run.len, e->len), bytes), at = 0;
 
-	for (uint64_t at = 0; at < len; at += 64)
+	/* Eight a round: there are 64 of them for each command. */
+	for (; at + 512 <= len; at += 512)
+#pragma GCC unroll 8
+		for (unsigned i = 0; i < 8; i++)
+			__builtin_prefetch(p + at + i * 64);
+	for (; at < len; at += 64)
 		__builtin_prefetch(p + at);
 }
 
