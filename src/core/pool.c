@@ -101,6 +101,7 @@ int pool_init(struct pool *p, size_t size, uint32_t nr, size_t align)
 		.size = (uint32_t)step,
 		.nr = nr,
 		.nr_free = nr,
+		.nr_low = nr,
 		.free = free_objs,
 	};
 	for (uint32_t i = 0; i < nr; i++)

@@ -18,7 +18,8 @@ struct pool {
 	uint32_t size;
 	uint32_t nr;
 	uint32_t nr_free;
-	void **free; /* stack */
+	uint32_t nr_low; /* the least that were ever free */
+	void **free;	 /* stack */
 	struct counter nr_empty;
 };
 
@@ -31,7 +32,9 @@ static inline void *pool_get(struct pool *p)
 		counter_add(&p->nr_empty, 1);
 		return NULL;
 	}
-	return p->free[--p->nr_free];
+	if (--p->nr_free < p->nr_low)
+		p->nr_low = p->nr_free;
+	return p->free[p->nr_free];
 }
 
 static inline void pool_put(struct pool *p, void *obj)

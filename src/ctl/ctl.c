@@ -106,13 +106,18 @@ static void ctl_woken(struct ctl_fd *f, uint32_t events)
 
 static int ctl_timeout(const struct ctl *c)
 {
-	return c->sock ? rpc_sock_timeout(c->sock) : -1;
+	int a = c->sock ? rpc_sock_timeout(c->sock) : -1;
+	int b = c->http && !c->is_closed ? http_timeout(c->http) : -1;
+
+	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
 static void ctl_tick(struct ctl *c)
 {
 	if (c->sock)
 		rpc_sock_tick(c->sock, mono_ns());
+	if (c->http && !c->is_closed)
+		http_tick(c->http, mono_ns());
 }
 
 bool ctl_step(struct ctl *c, int timeout_ms)
@@ -129,6 +134,9 @@ bool ctl_step(struct ctl *c, int timeout_ms)
 		c->is_closed = true;
 		if (c->sock)
 			rpc_sock_stop(c->sock);
+		if (c->http)
+			http_stop(c->http);
+		rpc_hold_end(c);
 	}
 	ctl_tick(c);
 	return !c->is_closed || c->nr_calls;
@@ -171,6 +179,8 @@ void ctl_destroy(struct ctl *c)
 	must(!c->is_started && c->nr_calls == 0);
 	if (c->sock)
 		rpc_sock_destroy(c->sock);
+	if (c->http)
+		http_destroy(c->http);
 	if (c->wake.fd >= 0)
 		close(c->wake.fd);
 	if (c->epoll_fd >= 0)
@@ -196,6 +206,8 @@ static int ctl_open(struct ctl *c)
 	err = ctl_fd_add(c, &c->wake);
 	if (!err && ctl_has_rpc(c->conf))
 		err = rpc_sock_create(c, c->conf->rpc_socket, &c->sock);
+	if (!err && c->conf->http_host[0])
+		err = http_create(c, &c->http);
 	return err;
 }
 
@@ -205,7 +217,7 @@ int ctl_create(const struct ctl_opts *o, struct ctl **out)
 	int err;
 
 	*out = NULL;
-	if (!ctl_has_rpc(o->conf))
+	if (!ctl_has_rpc(o->conf) && !o->conf->http_host[0])
 		return 0;
 	c = calloc(1, sizeof(*c));
 	if (!c)
@@ -215,6 +227,7 @@ int ctl_create(const struct ctl_opts *o, struct ctl **out)
 	c->node = tgt_subsys_node(o->subsys);
 	c->tr = o->tr;
 	c->born_ns = mono_ns();
+	c->born_s = (double)time(NULL);
 	c->epoll_fd = c->wake.fd = -1;
 	mbox_init(&c->mbox);
 	c->rpc = (struct rpc){.methods = rpc_table_methods, .arg = c};

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include "core/mbox.h"
+#include "core/reactor.h"
 #include "ctl/ctl.h"
 #include "ctl/rpc.h"
 
@@ -33,6 +34,7 @@ struct ctl {
 	const struct tgt_node *node;
 	struct tr *tr;
 	uint64_t born_ns;
+	double born_s; /* since the epoch */
 	int epoll_fd;
 	struct ctl_fd wake;	  /* eventfd: something is in the mailbox, or it is time to stop */
 	struct mbox mbox;	  /* any thread pushes */
@@ -45,6 +47,10 @@ struct ctl {
 	struct ctl_stat *stat; /* being gathered; NULL: none */
 	struct rpc_sock *sock; /* NULL: none */
 	struct http *http;     /* NULL: none */
+	/* Reactor 0's: the end of a quiesce. */
+	struct timeout hold;
+	struct reactor_round hold_round;
+	bool is_letting_go;
 };
 
 /* ---- the loop ---- */
@@ -81,7 +87,17 @@ int rpc_sock_timeout(const struct rpc_sock *s); /* ms until the next tick is due
 void rpc_sock_stop(struct rpc_sock *s);		/* no more connections */
 void rpc_sock_destroy(struct rpc_sock *s);	/* no call is under way */
 
+/* ---- http.c ---- */
+
+int http_create(struct ctl *c, struct http **h); /* 0 or -errno, with a line in the log */
+int http_timeout(const struct http *h);		 /* ms until the next tick is due; -1: never */
+void http_tick(struct http *h, uint64_t now_ns);
+void http_stop(struct http *h);
+void http_destroy(struct http *h); /* stopped or never started */
+
 /* ---- methods ---- */
+
+void rpc_hold_end(struct ctl *c); /* the daemon stops: nothing is held any more */
 
 extern const struct rpc_method *const rpc_table_methods[]; /* ended by NULL */
 

@@ -19,6 +19,8 @@ extern const struct rpc_method rpc_ns_list, rpc_ns_create, rpc_ns_resize, rpc_ns
 	rpc_ns_flush;
 /* rpc_key.c */
 extern const struct rpc_method rpc_key_where, rpc_key_purge, rpc_key_usage;
+/* rpc_hold.c */
+extern const struct rpc_method rpc_hold_quiesce, rpc_hold_resume;
 /* rpc_stats.c */
 extern const struct rpc_method rpc_stats_get;
 

@@ -11,6 +11,7 @@
 
 #include "base/container.h"
 #include "base/mono.h"
+#include "nvme/nvme_str.h"
 
 /* ---- on the reactors ---- */
 
@@ -29,6 +30,7 @@ static void stat_worker(struct reactor_round *rd, struct reactor *r)
 		.busy_ns = counter_get(&w->busy_ns),
 		.reqs_max = w->reqs.nr,
 		.reqs_free = w->reqs.nr_free,
+		.reqs_low = w->reqs.nr_low,
 		.reqs_empty = counter_get(&w->reqs.nr_empty),
 	};
 }
@@ -118,11 +120,26 @@ static void stat_tell(struct list *waiters, const struct ctl_stat *st)
 	}
 }
 
+/* Counters, which anybody may read: not the reactors' work. */
+static void stat_counts(struct ctl_stat *st, const struct tgt_counts *t)
+{
+	for (unsigned k = 0; k < TGT_NR_KINDS; k++)
+		for (unsigned opc = 0; opc < 256; opc++)
+			for (unsigned o = 0; o < TGT_NR_OUTCOMES; o++)
+				st->cmds[k][opc][o] += counter_get(&t->cmds[k][opc][o]);
+	for (unsigned sct = 0; sct < 8; sct++)
+		for (unsigned sc = 0; sc < 256; sc++)
+			st->bad[sct][sc] += counter_get(&t->bad[sct][sc]);
+}
+
 static void stat_done(struct ctl_call *call)
 {
 	struct ctl_stat *st = container_of(call, struct ctl_stat, call);
 
 	call->c->stat = NULL;
+	tgt_subsys_info(call->c->subsys, &st->subsys);
+	for (unsigned i = 0; i < st->nr_workers; i++)
+		stat_counts(st, &call->c->node->workers[i]->counts);
 	st->at_ns = mono_ns();
 	stat_tell(&st->waiters, st);
 	free(st);
@@ -153,4 +170,24 @@ void ctl_stat_get(struct ctl *c, struct ctl_stat_wait *w)
 void ctl_stat_forget(struct ctl_stat_wait *w)
 {
 	list_del(&w->node);
+}
+
+const char *ctl_stat_kind(unsigned kind)
+{
+	static const char *const names[TGT_NR_KINDS] = {"nvm", "kv", "none", "admin"};
+
+	return names[kind];
+}
+
+const char *ctl_stat_opcode(unsigned kind, unsigned opc)
+{
+	static const char *const nvm[] = {"Flush", "Write", "Read"};
+
+	if (kind == TGT_KIND_ADMIN)
+		return nvme_str_admin_opcode((uint8_t)opc);
+	if (kind != 0)
+		return nvme_str_kv_opcode((uint8_t)opc);
+	if (opc < 3)
+		return nvm[opc];
+	return opc == 8 ? "Write Zeroes" : opc == 9 ? "Dataset Management" : "unknown";
 }

@@ -36,7 +36,7 @@ struct ctl_stat_ns {
 
 struct ctl_stat_worker {
 	uint64_t turns, mails, sleeps, mbox_full, busy_ns;
-	uint64_t reqs_max, reqs_free, reqs_empty;
+	uint64_t reqs_max, reqs_free, reqs_low, reqs_empty;
 };
 
 struct ctl_stat {
@@ -45,6 +45,10 @@ struct ctl_stat {
 	unsigned nr_workers;
 	struct ctl_stat_worker workers[REACTORS_MAX];
 	unsigned nr_clients;
+	struct tgt_subsys_info subsys;
+	/* Sums over the workers of tgt_counts. */
+	uint64_t cmds[TGT_NR_KINDS][256][TGT_NR_OUTCOMES];
+	uint64_t bad[8][256];
 	unsigned nr_ns;
 	uint32_t next_nsid;
 	struct reactor_round round;
@@ -60,5 +64,9 @@ struct ctl_stat_wait {
 };
 void ctl_stat_get(struct ctl *c, struct ctl_stat_wait *w);
 void ctl_stat_forget(struct ctl_stat_wait *w); /* done() won't run */
+
+/* "kv", "nvm", "none", "admin"; the name of an opcode there. */
+const char *ctl_stat_kind(unsigned kind);
+const char *ctl_stat_opcode(unsigned kind, unsigned opc);
 
 #endif

@@ -75,9 +75,33 @@ static json_t *stats_worker(const struct ctl_stat_worker *w)
 	put(to, "mailbox_full", w->mbox_full);
 	put(to, "requests_max", w->reqs_max);
 	put(to, "requests_free", w->reqs_free);
+	put(to, "requests_low", w->reqs_low);
 	put(to, "requests_empty", w->reqs_empty);
 	json_object_set_new(to, "busy_seconds", json_real((double)w->busy_ns / 1e9));
 	return to;
+}
+
+static json_t *stats_commands(const struct ctl_stat *st)
+{
+	json_t *list = json_array();
+
+	for (unsigned k = 0; k < TGT_NR_KINDS; k++) {
+		for (unsigned opc = 0; opc < 256; opc++) {
+			const uint64_t *n = st->cmds[k][opc];
+			char code[8];
+
+			if (!n[TGT_DONE] && !n[TGT_MISSED] && !n[TGT_FAILED])
+				continue;
+			snprintf(code, sizeof(code), "%02xh", opc);
+			json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}",
+							      "kind", ctl_stat_kind(k), "opcode",
+							      code, "name", ctl_stat_opcode(k, opc),
+							      "done", (json_int_t)n[TGT_DONE],
+							      "missed", (json_int_t)n[TGT_MISSED],
+							      "failed", (json_int_t)n[TGT_FAILED]));
+		}
+	}
+	return list;
 }
 
 static json_t *stats_all(const struct ctl *c, const struct ctl_stat *st)
@@ -87,6 +111,10 @@ static json_t *stats_all(const struct ctl *c, const struct ctl_stat *st)
 	json_object_set_new(to, "uptime_seconds",
 			    json_real((double)(st->at_ns - c->born_ns) / 1e9));
 	put(to, "clients", st->nr_clients);
+	put(to, "controllers", st->subsys.nr_ctrls);
+	put(to, "queues", st->subsys.nr_queues);
+	put(to, "media_errors", st->subsys.media_errors);
+	json_object_set_new(to, "commands", stats_commands(st));
 	for (unsigned i = 0; i < st->nr_workers; i++)
 		json_array_append_new(list, stats_worker(&st->workers[i]));
 	json_object_set_new(to, "reactors", list);
@@ -122,6 +150,9 @@ static void stats_run(struct rpc_req *req)
 const struct rpc_method rpc_stats_get = {
 	.name = "stats",
 	.help = "All figures: of the daemon, its reactors, its namespaces and their tiers",
-	.result = "{uptime_seconds, clients, reactors: [...], namespaces: [{..., tiers: [...]}]}",
+	.result =
+		"{uptime_seconds, clients, controllers, queues, media_errors, commands: [{kind, "
+		"opcode, "
+		"name, done, missed, failed}], reactors: [...], namespaces: [{..., tiers: [...]}]}",
 	.run = stats_run,
 };

@@ -5,12 +5,23 @@
  */
 #include "ctl/ctl_rpc.h"
 
+/* clang-format off */
 const struct rpc_method *const rpc_table_methods[] = {
-	&rpc_daemon_methods, &rpc_daemon_info,
-	&rpc_daemon_config,  &rpc_daemon_log_level,
-	&rpc_stats_get,	     &rpc_ns_list,
-	&rpc_ns_create,	     &rpc_ns_resize,
-	&rpc_ns_delete,	     &rpc_ns_flush,
-	&rpc_key_purge,	     &rpc_key_usage,
-	&rpc_key_where,	     NULL,
+	&rpc_daemon_methods,
+	&rpc_daemon_info,
+	&rpc_daemon_config,
+	&rpc_daemon_log_level,
+	&rpc_stats_get,
+	&rpc_hold_quiesce,
+	&rpc_hold_resume,
+	&rpc_ns_list,
+	&rpc_ns_create,
+	&rpc_ns_resize,
+	&rpc_ns_delete,
+	&rpc_ns_flush,
+	&rpc_key_purge,
+	&rpc_key_usage,
+	&rpc_key_where,
+	NULL,
 };
+/* clang-format on */

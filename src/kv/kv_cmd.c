@@ -176,7 +176,7 @@ uint64_t kv_cmd_look(struct tgt_ns *ns, struct tgt_worker *w, const struct nvme_
 	struct store_key keys[TGT_BURST];
 	uint64_t here, ask, over = 0;
 	uint8_t raw[16], at[TGT_BURST];
-	unsigned n = 0;
+	unsigned n = 0, nr_here;
 
 	static_assert(TGT_BURST <= STORE_LOOK_MAX, "a burst is one look");
 	for (unsigned i = 0; i < nr; i++) {
@@ -195,7 +195,11 @@ uint64_t kv_cmd_look(struct tgt_ns *ns, struct tgt_worker *w, const struct nvme_
 		status[at[k]] = here >> k & 1 ? NVME_ST_OK : NVME_ST_KEY_NOT_FOUND;
 		over |= (~ask >> k & 1) << at[k];
 	}
-	counter_add(&ns->stat[w->id].reads, (unsigned)__builtin_popcountll(over));
+	n = (unsigned)__builtin_popcountll(over);
+	nr_here = (unsigned)__builtin_popcountll(here & ~ask);
+	counter_add(&ns->stat[w->id].reads, n);
+	tgt_count(w, 1, NVME_KV_EXIST, TGT_DONE, nr_here);
+	tgt_count(w, 1, NVME_KV_EXIST, TGT_MISSED, n - nr_here);
 	return over;
 }
 

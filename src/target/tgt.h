@@ -49,6 +49,24 @@ struct tgt_req;
 struct tgt_sq;
 struct tgt_subsys;
 
+/* How a command ended, for those who count. */
+enum tgt_outcome {
+	TGT_DONE,
+	TGT_MISSED, /* Key Does Not Exist */
+	TGT_FAILED,
+	TGT_NR_OUTCOMES,
+};
+/* Kinds of commands that are counted apart: of command sets 0 and 1, and these. */
+#define TGT_KIND_NONE 2 /* I/O without a namespace */
+#define TGT_KIND_ADMIN 3
+#define TGT_NR_KINDS 4
+
+/* Commands that are over. Each counter is one worker's; anybody reads. */
+struct tgt_counts {
+	struct counter cmds[TGT_NR_KINDS][256][TGT_NR_OUTCOMES]; /* by opcode */
+	struct counter bad[8][256]; /* those that didn't end well: by status code type and code */
+};
+
 /* One per reactor: what the queues there share. */
 struct tgt_worker {
 	struct reactor *reactor;
@@ -61,6 +79,9 @@ struct tgt_worker {
 	uint32_t nr_busy;	/* I/O commands under way */
 	struct counter busy_ns; /* time with any of them: log 02h */
 	unsigned id;		/* index in tgt_node.workers */
+	/* An operator holds it: transports take no I/O commands from their queues. The worker's. */
+	bool is_held;
+	struct tgt_counts counts;
 };
 
 /* The workers of this process. Made by peald, constant afterwards. */
@@ -145,6 +166,13 @@ uint16_t tgt_dptr_init(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
  */
 uint64_t tgt_req_look(struct tgt_sq *sq, const struct nvme_sqe *sqes, unsigned nr,
 		      uint16_t *status);
+
+/* For who answers without a request: n commands of this outcome. */
+static inline void tgt_count(struct tgt_worker *w, unsigned kind, uint8_t opc, enum tgt_outcome how,
+			     unsigned n)
+{
+	counter_add(&w->counts.cmds[kind][opc][how], n);
+}
 
 /* Base 2.0, figure 87: FUSE and PSDT 11b are what this controller doesn't know. */
 static inline bool tgt_check_flags(const struct nvme_sqe *sqe)
@@ -396,5 +424,13 @@ void tgt_ctrl_aen(struct tgt_ctrl *c, uint8_t type, uint8_t info, uint8_t log);
  * Any worker.
  */
 void tgt_subsys_media_error(struct tgt_subsys *ss);
+
+/* For an operator. Any thread. */
+struct tgt_subsys_info {
+	uint64_t media_errors;
+	unsigned nr_ctrls;
+	unsigned nr_queues; /* I/O submission queues of all of them */
+};
+void tgt_subsys_info(struct tgt_subsys *ss, struct tgt_subsys_info *info);
 
 #endif

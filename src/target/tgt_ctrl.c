@@ -319,6 +319,7 @@ void tgt_ctrl_disabled(struct tgt_ctrl *c)
 	must(c->state == TGT_CTRL_GOING);
 	must(c->nr_aers == 0);
 	memset(c->queues, 0, sizeof(c->queues));
+	counter_set(&c->nr_sqs, 0);
 	ctrl_tell_gone(c);
 	c->csi_mask = 0;
 	c->state = TGT_CTRL_DOWN;

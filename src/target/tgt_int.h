@@ -110,6 +110,7 @@ struct tgt_ctrl {
 	struct tgt_features feat;
 	struct timeout keep_alive;
 	struct tgt_queue queues[TGT_QUEUES_MAX + 1];
+	struct counter nr_sqs; /* I/O submission queues that are live */
 	unsigned nr_aborts;
 
 	struct tgt_req *aers[TGT_AERS_MAX];

@@ -25,6 +25,7 @@ static void create_cq_end(struct tgt_req *req)
 static void create_sq_end(struct tgt_req *req)
 {
 	queue_of(req)->sq = is_ok(req) ? TGT_QUEUE_LIVE : TGT_QUEUE_NONE;
+	counter_add(&req->sq->ctrl->nr_sqs, is_ok(req));
 }
 
 static void delete_cq_end(struct tgt_req *req)
@@ -35,6 +36,7 @@ static void delete_cq_end(struct tgt_req *req)
 static void delete_sq_end(struct tgt_req *req)
 {
 	queue_of(req)->sq = is_ok(req) ? TGT_QUEUE_NONE : TGT_QUEUE_LIVE;
+	counter_add(&req->sq->ctrl->nr_sqs, -(uint64_t)is_ok(req));
 }
 
 /* What Create CQ and Create SQ have in common. */

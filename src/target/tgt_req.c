@@ -123,6 +123,25 @@ void tgt_req_burst(struct tgt_req *const *reqs, unsigned nr, void (*flush)(void 
 	}
 }
 
+__attribute__((noinline)) static void req_count_bad(struct tgt_worker *w, unsigned kind,
+						    uint8_t opc, uint16_t status)
+{
+	bool is_miss = (status & 0x7ff) == NVME_ST_KEY_NOT_FOUND;
+
+	tgt_count(w, kind, opc, is_miss ? TGT_MISSED : TGT_FAILED, 1);
+	counter_add(&w->counts.bad[status >> 8 & 7][status & 0xff], 1);
+}
+
+static inline void req_count(struct tgt_req *req, struct tgt_sq *sq, uint16_t status)
+{
+	unsigned kind = req->ns ? req->ns->ops->csi & 1 : sq->qid ? TGT_KIND_NONE : TGT_KIND_ADMIN;
+
+	if (likely(status == NVME_ST_OK))
+		tgt_count(sq->worker, kind, req->sqe.opc, TGT_DONE, 1);
+	else
+		req_count_bad(sq->worker, kind, req->sqe.opc, status);
+}
+
 void tgt_req_complete(struct tgt_req *req, uint16_t status)
 {
 	struct tgt_sq *sq = req->sq;
@@ -131,6 +150,7 @@ void tgt_req_complete(struct tgt_req *req, uint16_t status)
 	list_del(&req->node);
 	must(sq->nr_inflight > 0);
 	sq->nr_inflight--;
+	req_count(req, sq, status);
 	if (unlikely(sq->qid == 0))
 		tgt_admin_done(req);
 	else

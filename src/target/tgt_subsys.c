@@ -73,6 +73,20 @@ void tgt_subsys_media_error(struct tgt_subsys *ss)
 	atomic_fetch_add_explicit(&ss->media_errors, 1, memory_order_relaxed);
 }
 
+void tgt_subsys_info(struct tgt_subsys *ss, struct tgt_subsys_info *info)
+{
+	struct tgt_ctrl *c;
+
+	*info = (struct tgt_subsys_info){
+		.media_errors = atomic_load_explicit(&ss->media_errors, memory_order_relaxed)};
+	pthread_mutex_lock(&ss->lock);
+	list_for_each_entry(c, &ss->ctrls, node) {
+		info->nr_ctrls++;
+		info->nr_queues += (unsigned)counter_get(&c->nr_sqs);
+	}
+	pthread_mutex_unlock(&ss->lock);
+}
+
 /* ---- controllers ---- */
 
 static bool ctrl_id_is_used(struct tgt_subsys *ss, uint16_t id)

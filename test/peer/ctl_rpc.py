@@ -275,3 +275,22 @@ def test_stop_meanwhile():
 def test_none():
     with peer.daemon(PEALD, '--dram', '4M', '--rpc', 'none') as d:
         assert os.listdir(d.folder) == ['cntrl']
+
+
+def test_quiesce():
+    with peer.daemon(PEALD, '--dram', '32M', '--reactors', '2') as d:
+        put(d, 'key', b'x')
+        client = Client(d.folder)
+        assert client('quiesce', seconds=600)['drained'] is True
+        done = cli(d, '-t', '300', 'get', 'key')
+        assert done.returncode == 3, done  # the client's deadline, no hang
+        client('daemon.info')
+        client('stats')
+        client('resume')
+        assert cli(d, 'get', 'key').stdout == b'x'
+        # One that nobody ends, ends by itself.
+        client('quiesce', seconds=1)
+        assert cli(d, '-t', '60000', 'get', 'key').stdout == b'x'
+        client('quiesce', seconds=600)
+        client.close()
+    # And a daemon that is held stops.

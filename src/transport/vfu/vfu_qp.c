@@ -278,6 +278,8 @@ static uint32_t vfu_qp_fetch(struct vfu_sq *sq, uint32_t max)
 		return 0;
 	if (sq->is_broken || sq->cq->is_broken)
 		return 0;
+	if (unlikely(sq->w->tw->is_held) && sq->sq.qid)
+		return 0; /* the doorbell is seen again when the operator lets go */
 	if (tail != sq->tail)
 		vfu_qp_look_tail(sq, tail);
 	nr = vfu_qp_may_take(sq, max);

@@ -105,6 +105,15 @@ static void test_stats(void **state)
 	assert_int_equal(ctl_world_int(ns, "reads"), 2);
 	assert_int_equal(ctl_world_int(ns, "read_bytes"), 5);
 	assert_int_equal(ctl_world_int(ns, "writes"), 1);
+	ns = json_array_get(json_object_get(r, "commands"), 1);
+	assert_string_equal(json_string_value(json_object_get(ns, "name")), "Retrieve");
+	assert_int_equal(ctl_world_int(ns, "done"), 1);
+	assert_int_equal(ctl_world_int(ns, "missed"), 1);
+	assert_int_equal(ctl_world_int(ns, "failed"), 0);
+	ns = json_array_get(json_object_get(r, "reactors"), 0);
+	assert_int_equal(ctl_world_int(ns, "requests_max"), KV_HOST_REQS);
+	assert_int_equal(ctl_world_int(ns, "requests_low"), KV_HOST_REQS - 1);
+	ns = json_array_get(json_object_get(r, "namespaces"), 0);
 	ns = json_array_get(json_object_get(ns, "tiers"), 0);
 	assert_int_equal(ctl_world_int(ns, "hits"), 1);
 	assert_int_equal(ctl_world_int(ns, "misses"), 1);

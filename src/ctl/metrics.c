@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures as text for Prometheus; see metrics.h. Families of one value per namespace, tier or
+ * reactor are rows of a table; the few others have a function. Control thread.
+ */
+#include "ctl/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/container.h"
+#include "nvme/nvme_str.h"
+
+enum metrics_type {
+	METRICS_COUNTER,
+	METRICS_GAUGE,
+};
+
+struct metrics_row {
+	const char *name;
+	const char *help;
+	enum metrics_type type;
+	uint32_t at; /* of a uint64_t */
+};
+
+#define NS(member) offsetof(struct ctl_stat_ns, member)
+static const struct metrics_row ns_rows[] = {
+	{"namespace_capacity_bytes", "What it may take, everything included.", METRICS_GAUGE,
+	 NS(capacity_bytes)},
+	{"namespace_used_bytes", "What it takes now.", METRICS_GAUGE, NS(used_bytes)},
+	{"namespace_inflight_commands", "Commands under way.", METRICS_GAUGE, NS(inflight)},
+	{"namespace_reads_total", "Commands that read or look.", METRICS_COUNTER, NS(reads)},
+	{"namespace_writes_total", "Commands that store or delete.", METRICS_COUNTER, NS(writes)},
+	{"namespace_read_bytes_total", "Value bytes out.", METRICS_COUNTER, NS(read_bytes)},
+	{"namespace_written_bytes_total", "Value bytes in.", METRICS_COUNTER, NS(write_bytes)},
+};
+static const struct metrics_row kv_rows[] = {
+	{"namespace_key_waits_total", "Changes that waited for another one of the same key.",
+	 METRICS_COUNTER, NS(door.waits)},
+	{"namespace_store_inflight", "Operations under way in the store.", METRICS_GAUGE,
+	 NS(door.busy)},
+	{"namespace_store_unexpected_total",
+	 "Failures of a tier that were told as a miss or as full.", METRICS_COUNTER,
+	 NS(door.unexpected)},
+};
+
+#define TIER(member) offsetof(struct store_stats, member)
+static const struct metrics_row tier_rows[] = {
+	{"tier_capacity_bytes", "Hard bound, index and tables included.", METRICS_GAUGE,
+	 TIER(capacity_bytes)},
+	{"tier_used_bytes", "Counted against the bound now.", METRICS_GAUGE, TIER(used_bytes)},
+	{"tier_value_bytes", "Bytes of values alone.", METRICS_GAUGE, TIER(value_bytes)},
+	{"tier_index_bytes", "Bytes of the index.", METRICS_GAUGE, TIER(index_bytes)},
+	{"tier_keys", "Values.", METRICS_GAUGE, TIER(nr_keys)},
+	{"tier_hits_total", "Reads that this tier answered.", METRICS_COUNTER, TIER(hits)},
+	{"tier_misses_total", "Reads that this tier passed on or, the lowest one, missed.",
+	 METRICS_COUNTER, TIER(misses)},
+	{"tier_puts_total", "Values that came in.", METRICS_COUNTER, TIER(puts)},
+	{"tier_evictions_total", "Values that went for room.", METRICS_COUNTER, TIER(evictions)},
+	{"tier_evicted_bytes_total", "Bytes of values that went for room.", METRICS_COUNTER,
+	 TIER(evicted_bytes)},
+	{"tier_bad_seals_total",
+	 "Values that did not fit their checksums: dropped, told as a miss.", METRICS_COUNTER,
+	 TIER(bad_seals)},
+	{"tier_full_total", "Values refused because there was no room even after eviction.",
+	 METRICS_COUNTER, TIER(full)},
+};
+
+#define WORKER(member) offsetof(struct ctl_stat_worker, member)
+static const struct metrics_row worker_rows[] = {
+	{"reactor_turns_total", "Turns of the loop.", METRICS_COUNTER, WORKER(turns)},
+	{"reactor_messages_total", "Messages run.", METRICS_COUNTER, WORKER(mails)},
+	{"reactor_sleeps_total", "Times it went to sleep.", METRICS_COUNTER, WORKER(sleeps)},
+	{"reactor_mailbox_full_total", "Turns that left messages for the next one.",
+	 METRICS_COUNTER, WORKER(mbox_full)},
+	{"reactor_requests", "Requests of the pool.", METRICS_GAUGE, WORKER(reqs_max)},
+	{"reactor_requests_free", "Requests of the pool that are free.", METRICS_GAUGE,
+	 WORKER(reqs_free)},
+	{"reactor_requests_free_low", "The least that were ever free.", METRICS_GAUGE,
+	 WORKER(reqs_low)},
+	{"reactor_requests_empty_total", "Times the pool was empty.", METRICS_COUNTER,
+	 WORKER(reqs_empty)},
+};
+
+static uint64_t field(const void *base, const struct metrics_row *row)
+{
+	return *(const uint64_t *)((const char *)base + row->at);
+}
+
+static void family(FILE *f, const char *name, const char *help, enum metrics_type type)
+{
+	fprintf(f, "# HELP peal_%s %s\n# TYPE peal_%s %s\n", name, help, name,
+		type == METRICS_COUNTER ? "counter" : "gauge");
+}
+
+/* A label's value: the three characters that would end it are written otherwise. */
+static void label(FILE *f, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\' || *text == '"')
+			fputc('\\', f);
+		if (*text == '\n')
+			fputs("\\n", f);
+		else
+			fputc(*text, f);
+	}
+}
+
+/* Names are for people and needn't be unique: the number is with them. */
+static void ns_labels(FILE *f, const char *family_name, const struct ctl_stat_ns *s)
+{
+	fprintf(f, "peal_%s{namespace=\"", family_name);
+	label(f, s->name);
+	fprintf(f, "\",nsid=\"%u\"", s->nsid);
+}
+
+static void put_ns_rows(FILE *f, const struct ctl_stat *st, const struct metrics_row *rows,
+			unsigned nr, bool is_kv)
+{
+	for (unsigned r = 0; r < nr; r++) {
+		family(f, rows[r].name, rows[r].help, rows[r].type);
+		for (unsigned i = 0; i < st->nr_ns; i++) {
+			if (is_kv && !st->ns[i].is_kv)
+				continue;
+			ns_labels(f, rows[r].name, &st->ns[i]);
+			fprintf(f, "} %" PRIu64 "\n", field(&st->ns[i], &rows[r]));
+		}
+	}
+}
+
+/*
+ * One denominator: a read is a hit of one tier or a miss of the lowest one, so that the hits of the
+ * tiers and the namespace's misses add up to its reads of values.
+ */
+static void put_hits(FILE *f, const struct ctl_stat *st)
+{
+	family(f, "namespace_hits_total", "Reads of values that some tier answered.",
+	       METRICS_COUNTER);
+	for (unsigned i = 0; i < st->nr_ns; i++) {
+		uint64_t hits = 0;
+
+		for (unsigned t = 0; t < st->ns[i].nr_tiers; t++)
+			hits += st->ns[i].tiers[t].st.hits;
+		if (!st->ns[i].is_kv)
+			continue;
+		ns_labels(f, "namespace_hits_total", &st->ns[i]);
+		fprintf(f, "} %" PRIu64 "\n", hits);
+	}
+	family(f, "namespace_misses_total", "Reads of values that no tier answered.",
+	       METRICS_COUNTER);
+	for (unsigned i = 0; i < st->nr_ns; i++) {
+		const struct ctl_stat_ns *s = &st->ns[i];
+
+		if (!s->nr_tiers)
+			continue;
+		ns_labels(f, "namespace_misses_total", s);
+		fprintf(f, "} %" PRIu64 "\n", s->tiers[s->nr_tiers - 1].st.misses);
+	}
+	family(f, "namespace_leases", "Values that clients hold pinned.", METRICS_GAUGE);
+	for (unsigned i = 0; i < st->nr_ns; i++) {
+		if (!st->ns[i].is_kv)
+			continue;
+		ns_labels(f, "namespace_leases", &st->ns[i]);
+		fprintf(f, "} %u\n", st->ns[i].info.nr_leases);
+	}
+}
+
+static void put_verbs(FILE *f, const struct ctl_stat *st)
+{
+	static const char *const verbs[STORE_NR_OPS] = {
+		[STORE_BUF] = "buf",	 [STORE_PUT] = "put",	  [STORE_GET] = "get",
+		[STORE_FILL] = "fill",	 [STORE_INVAL] = "inval", [STORE_DEL] = "del",
+		[STORE_EXIST] = "exist", [STORE_MATCH] = "match", [STORE_LIST] = "list",
+		[STORE_FLUSH] = "flush",
+	};
+
+	family(f, "namespace_store_operations_total", "Operations that the store was asked for.",
+	       METRICS_COUNTER);
+	for (unsigned i = 0; i < st->nr_ns; i++) {
+		for (unsigned op = 0; st->ns[i].is_kv && op < STORE_NR_OPS; op++) {
+			ns_labels(f, "namespace_store_operations_total", &st->ns[i]);
+			fprintf(f, ",verb=\"%s\"} %" PRIu64 "\n", verbs[op] ? verbs[op] : "other",
+				st->ns[i].door.ops[op]);
+		}
+	}
+}
+
+static void put_tiers(FILE *f, const struct ctl_stat *st)
+{
+	for (unsigned r = 0; r < ARRAY_SIZE(tier_rows); r++) {
+		family(f, tier_rows[r].name, tier_rows[r].help, tier_rows[r].type);
+		for (unsigned i = 0; i < st->nr_ns; i++) {
+			for (unsigned t = 0; t < st->ns[i].nr_tiers; t++) {
+				const struct ctl_stat_tier *tier = &st->ns[i].tiers[t];
+
+				ns_labels(f, tier_rows[r].name, &st->ns[i]);
+				fprintf(f, ",tier=\"%u-%s\"} %" PRIu64 "\n", t, tier->name,
+					field(&tier->st, &tier_rows[r]));
+			}
+		}
+	}
+}
+
+static void put_workers(FILE *f, const struct ctl_stat *st)
+{
+	for (unsigned r = 0; r < ARRAY_SIZE(worker_rows); r++) {
+		family(f, worker_rows[r].name, worker_rows[r].help, worker_rows[r].type);
+		for (unsigned i = 0; i < st->nr_workers; i++)
+			fprintf(f, "peal_%s{reactor=\"%u\"} %" PRIu64 "\n", worker_rows[r].name, i,
+				field(&st->workers[i], &worker_rows[r]));
+	}
+	family(f, "reactor_busy_seconds_total", "Time with I/O commands under way.",
+	       METRICS_COUNTER);
+	for (unsigned i = 0; i < st->nr_workers; i++)
+		fprintf(f, "peal_reactor_busy_seconds_total{reactor=\"%u\"} %.6f\n", i,
+			(double)st->workers[i].busy_ns / 1e9);
+}
+
+static void put_commands(FILE *f, const struct ctl_stat *st)
+{
+	static const char *const outcomes[] = {"done", "missed", "failed"};
+
+	family(f, "commands_total", "Commands that ended, by command set, opcode and how.",
+	       METRICS_COUNTER);
+	for (unsigned k = 0; k < TGT_NR_KINDS; k++)
+		for (unsigned opc = 0; opc < 256; opc++)
+			for (unsigned o = 0; o < TGT_NR_OUTCOMES; o++)
+				if (st->cmds[k][opc][o])
+					fprintf(f,
+						"peal_commands_total{set=\"%s\",opcode=\"%02xh\","
+						"name=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
+						ctl_stat_kind(k), opc, ctl_stat_opcode(k, opc),
+						outcomes[o], st->cmds[k][opc][o]);
+	family(f, "command_statuses_total", "Commands that did not end well, by NVMe status.",
+	       METRICS_COUNTER);
+	for (unsigned sct = 0; sct < 8; sct++)
+		for (unsigned sc = 0; sc < 256; sc++)
+			if (st->bad[sct][sc])
+				fprintf(f,
+					"peal_command_statuses_total{status=\"%03xh\",name=\"%s\"} "
+					"%" PRIu64 "\n",
+					sct << 8 | sc, nvme_str_status((uint16_t)(sct << 8 | sc)),
+					st->bad[sct][sc]);
+}
+
+static void put_daemon(FILE *f, const struct ctl *c, const struct ctl_stat *st)
+{
+	family(f, "build_info", "The version that runs.", METRICS_GAUGE);
+	fprintf(f, "peal_build_info{version=\"%s\"} 1\n", PEAL_VERSION);
+	family(f, "start_time_seconds", "When it started, since the epoch.", METRICS_GAUGE);
+	fprintf(f, "peal_start_time_seconds %.0f\n", c->born_s);
+	family(f, "clients", "Clients that are attached.", METRICS_GAUGE);
+	fprintf(f, "peal_clients %u\n", st->nr_clients);
+	family(f, "controllers", "Controllers of the subsystem.", METRICS_GAUGE);
+	fprintf(f, "peal_controllers %u\n", st->subsys.nr_ctrls);
+	family(f, "queues", "I/O queue pairs that are live.", METRICS_GAUGE);
+	fprintf(f, "peal_queues %u\n", st->subsys.nr_queues);
+	family(f, "media_errors_total", "Values that were found wrong, wherever it was.",
+	       METRICS_COUNTER);
+	fprintf(f, "peal_media_errors_total %" PRIu64 "\n", st->subsys.media_errors);
+	family(f, "memory_limit_bytes", "What all namespaces together may take.", METRICS_GAUGE);
+	fprintf(f, "peal_memory_limit_bytes %" PRIu64 "\n", c->conf->dram_bytes);
+}
+
+char *metrics_text(const struct ctl *c, const struct ctl_stat *st, size_t *bytes)
+{
+	char *text = NULL;
+	FILE *f = open_memstream(&text, bytes);
+	bool is_bad;
+
+	if (!f)
+		return NULL;
+	put_daemon(f, c, st);
+	put_commands(f, st);
+	put_workers(f, st);
+	put_ns_rows(f, st, ns_rows, ARRAY_SIZE(ns_rows), false);
+	put_ns_rows(f, st, kv_rows, ARRAY_SIZE(kv_rows), true);
+	put_hits(f, st);
+	put_verbs(f, st);
+	put_tiers(f, st);
+	is_bad = ferror(f);
+	if (fclose(f) || is_bad) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
