@@ -3,7 +3,8 @@
  * vfu-4k-qd1, vfu-4k-qd32: Retrieve of 4 KiB over the vfio-user queue, one reactor, one client
  * core, beside a bare shared-memory ring with the same checked copy. vfu-exist-1023: one wave of
  * Exist, half of the keys absent. 10^6 keys of 4 KiB, random and distinct within a wave; every 64th
- * value is checked by the client as well.
+ * value is checked by the client as well. `b_vfu rounds DEPTH`: gets without the ring, a round for
+ * each line of the input, for bench/spdk, which alternates them with those of another target.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "base/container.h"
 #include "base/mono.h"
+#include "base/parse.h"
 #include "base/rng.h"
 #include "bench.h"
 #include "bench_ring.h"
@@ -20,6 +22,7 @@
 #define WAVE 1023u
 #define REAP 8u /* answers taken at once: new requests go out while others are served */
 #define ARENA_BYTES (2ull << 30)
+#define BUFS 64u /* of BYTES: the deepest that gets go */
 
 struct ctx {
 	struct peal *p;
@@ -121,12 +124,12 @@ static void ctx_open(struct ctx *c, const struct bench_daemon *d)
 	c->p = bench_open(d);
 	bench_fill(c->p, 0, KEYS, BYTES);
 	bench_must(peal_queue_open(c->p, WAVE, &c->q), "queue");
-	bench_must(peal_mem_alloc(c->p, 64 * BYTES, &c->mem), "memory");
+	bench_must(peal_mem_alloc(c->p, BUFS * BYTES, &c->mem), "memory");
 	c->buf = peal_mem_ptr(c->mem);
 	c->req = calloc(WAVE, sizeof(*c->req));
 	c->ptr = calloc(WAVE, sizeof(*c->ptr));
 	c->done = calloc(WAVE, sizeof(*c->done));
-	for (unsigned i = 0; i < 64; i++)
+	for (unsigned i = 0; i < BUFS; i++)
 		c->req[i].buf = c->buf + i * BYTES;
 }
 
@@ -172,19 +175,49 @@ static bool figure_exist(struct ctx *c)
 	});
 }
 
+/* A round for each line of the input: million gets a second. */
+static void run_rounds(struct ctx *c, unsigned depth)
+{
+	const uint64_t nr = depth == 1 ? 400000 : 1000000;
+	char line[16];
+
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		printf("%.6f\n", (double)nr * 1e3 / (double)run_get(c, depth, nr));
+		fflush(stdout);
+	}
+}
+
+static unsigned rounds_depth(const char *text)
+{
+	char expected[PARSE_EXPECTED_BYTES];
+	uint64_t depth;
+
+	if (!parse_u64_within(text, 1, BUFS, &depth, expected))
+		return (unsigned)depth;
+	fprintf(stderr, "b_vfu: rounds: '%s' is not good, expected %s\n", text, expected);
+	exit(2);
+}
+
 int main(int argc, char **argv)
 {
 	const char *args[] = {"--dram", "6G", "--max-keys", "1200000", NULL};
 	const char *only = argc > 1 ? argv[1] : "";
 	struct bench_daemon d;
 	struct bench_ring *ring;
+	unsigned depth = 0;
 	struct ctx c;
 	bool holds = true;
 
+	if (!strcmp(only, "rounds"))
+		depth = rounds_depth(argc > 2 ? argv[2] : "");
 	bench_daemon_start(&d, 0, args);
 	bench_pin(1);
 	ctx_open(&c, &d);
-	if (strcmp(only, "vfu-exist-1023")) {
+	if (depth) {
+		run_rounds(&c, depth);
+	} else if (strcmp(only, "vfu-exist-1023")) {
 		ring = bench_ring_create(0, ARENA_BYTES, BYTES);
 		if (strcmp(only, "vfu-4k-qd32"))
 			holds &= figure_get(&c, ring, 1, "vfu-4k-qd1");

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -56,6 +57,7 @@ static void daemon_exec(const struct bench_daemon *d, int cpu, const char *const
 		args[n++] = *argv++;
 	args[n] = NULL;
 	bench_pin(cpu);
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* a bench that is killed leaves no daemon behind */
 	execvp(bin ? bin : "peald", (char *const *)(uintptr_t)args);
 	fprintf(stderr, "bench: %s: %s (set PEALD to the daemon's path)\n", bin ? bin : "peald",
 		strerror(errno));
