@@ -27,6 +27,7 @@
 
 enum conf_tier_kind {
 	CONF_TIER_DRAM,
+	CONF_TIER_SSD,
 };
 
 struct conf_tier {

@@ -14,6 +14,7 @@
 
 const struct conf_tier_row conf_tier_rows[] = {
 	[CONF_TIER_DRAM] = {"dram", false, "the daemon's memory; it is always the first"},
+	[CONF_TIER_SSD] = {"ssd", true, "files in a folder, one per reactor; outlives the daemon"},
 };
 const unsigned conf_nr_tier_rows = sizeof(conf_tier_rows) / sizeof(conf_tier_rows[0]);
 
@@ -73,6 +74,7 @@ int conf_tier_parse(struct conf_ns *ns, const char *text, char expected[OPT_EXPE
 	char buf[OPT_VALUE_BYTES], *save = NULL;
 	struct conf_tier *t;
 	size_t n = strlen(text);
+	unsigned seen = 0;
 
 	tier_expected(expected);
 	if (n >= sizeof(buf))
@@ -84,9 +86,11 @@ int conf_tier_parse(struct conf_ns *ns, const char *text, char expected[OPT_EXPE
 			return -EINVAL;
 		t = &ns->tiers[ns->nr_tiers];
 		memset(t, 0, sizeof(*t));
-		/* Memory on top, and once: what is below is asked by it. */
-		if (tier_one(t, p) || (t->kind == CONF_TIER_DRAM) != (ns->nr_tiers == 0))
+		/* Memory on top: what is below is asked by it. Each kind once. */
+		if (tier_one(t, p) || (t->kind == CONF_TIER_DRAM) != (ns->nr_tiers == 0) ||
+		    seen >> t->kind & 1)
 			return -EINVAL;
+		seen |= 1u << t->kind;
 		ns->nr_tiers++;
 	}
 	return ns->nr_tiers ? 0 : -EINVAL;

@@ -22,6 +22,9 @@ struct kv_ns_opts {
 	uint32_t max_keys;	/* 0 = dram_bytes / 4 KiB */
 	uint32_t value_max;	/* bytes, 0 = 128 MiB */
 	bool is_immutable;	/* default of peald: true */
+	/* An ssd tier below: a file per shard in this folder, of ssd_bytes together; NULL: none. */
+	const char *ssd_path;
+	uint64_t ssd_bytes;
 	bool is_read_only;
 	/* Tests put their own stack: called per shard, pushes stores; NULL = dram alone. */
 	int (*build)(void *arg, struct store_set *set, unsigned shard);

@@ -17,7 +17,7 @@
 struct kv_ns {
 	struct tgt_ns ns;
 	struct store_set *set;
-	struct kv_ns_opts opts; /* name and build not kept */
+	struct kv_ns_opts opts; /* name, path and build not kept */
 	uint32_t max_keys;
 	/*
 	 * Of segments[]. Both change in the making and in a resize, which goes from one owner to
@@ -29,6 +29,9 @@ struct kv_ns {
 	_Atomic uint32_t nr_alerts;
 	struct kv_lease_table *leases[REACTORS_MAX]; /* one per worker, that worker's */
 };
+
+/* kv_tier.c: a shard's ssd tier, below what it has. 0, or what store_ssd_create() said. */
+int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards);
 
 static inline struct kv_ns *kv_ns_of(const struct tgt_req *req)
 {

@@ -235,9 +235,9 @@ static void lease_pinned(struct store_io *io, int res)
 	}
 	/*
 	 * Only a value that lies in the arena as a whole can be read in place: others are to be
-	 * retrieved.
+	 * retrieved. What has just come from below lies in a buffer of the tier there.
 	 */
-	if (v->off || v->len < v->value_len) {
+	if (v->off || v->len < v->value_len || !v->st->ops->is_memory) {
 		lease_fail(one, NVME_ST_INTERRUPTED);
 		return;
 	}

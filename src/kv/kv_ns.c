@@ -82,9 +82,10 @@ static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 	struct store *s;
 	int err = store_dram_create(&o, &s);
 
-	if (!err)
-		store_set_push(kn->set, shard, s);
-	return err;
+	if (err)
+		return err;
+	store_set_push(kn->set, shard, s);
+	return kn->opts.ssd_path ? kv_tier_ssd(kn, shard, nr_shards) : 0;
 }
 
 struct ns_round {
@@ -94,6 +95,7 @@ struct ns_round {
 	uint16_t ctrl;
 	void (*done)(void *arg, uint16_t st);
 	void *arg;
+	struct store_io flush;
 };
 
 static struct kv_lease_table *round_leases(struct ns_round *nr, struct reactor *r)
@@ -161,6 +163,18 @@ static void ns_set_destroyed(void *arg, int res)
 	done(done_arg, NVME_ST_OK);
 }
 
+/* What a tier below would keep is there, or can't be. */
+static void ns_flushed(struct store_io *io, int res)
+{
+	struct ns_round *nr = container_of(io, struct ns_round, flush);
+	struct kv_ns *kn = nr->kn;
+
+	if (res)
+		log_warn("namespace %u: not everything could be written to the SSD: %s",
+			 kn->ns.nsid, strerror(-res));
+	store_set_destroy(kn->set, nr->home, ns_set_destroyed, nr);
+}
+
 static void ns_drop_all(struct reactor_round *rd, struct reactor *r)
 {
 	kv_lease_drop_all(round_leases(container_of(rd, struct ns_round, round), r));
@@ -182,7 +196,9 @@ static void ns_leases_dropped(struct reactor_round *rd)
 	}
 	for (unsigned i = 0; i < kn->nr_segments; i++)
 		tgt_subsys_segment_del(kn->ns.subsys, kn->segments[i]);
-	store_set_destroy(kn->set, nr->home, ns_set_destroyed, nr);
+	nr->flush.op = STORE_FLUSH;
+	nr->flush.end = ns_flushed;
+	store_submit(kn->set, nr->home, &nr->flush);
 }
 
 static void ns_destroy(struct tgt_ns *ns, struct reactor *home,
@@ -309,6 +325,7 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 		err = o->build ? o->build(o->build_arg, kn->set, i) : ns_build(kn, i, node->nr);
 	if (err)
 		goto destroy_set;
+	kn->opts.ssd_path = NULL;
 	*ns = &kn->ns;
 	return 0;
 destroy_set:

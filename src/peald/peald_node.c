@@ -69,8 +69,51 @@ static int node_reactor(struct peald_node *n, const struct conf *o, unsigned i)
 	return tgt_worker_create(n->tgt.reactors[i], i, NODE_REQS, &n->tgt.workers[i]);
 }
 
+static const struct conf_tier *node_ssd(const struct conf_ns *ns)
+{
+	for (unsigned i = 0; i < ns->nr_tiers; i++)
+		if (ns->tiers[i].kind == CONF_TIER_SSD)
+			return &ns->tiers[i];
+	return NULL;
+}
+
+/* What is likely behind an error of a namespace's making. */
+static const char *node_why(int err, const struct conf_tier *ssd)
+{
+	if (!ssd)
+		return "";
+	switch (err) {
+	case -EBUSY:
+		return " (another daemon has its SSD files open)";
+	case -EPROTONOSUPPORT:
+		return " (its SSD files were written by a newer version)";
+	case -EXDEV:
+		return " (its SSD files are another namespace's, or were made with another number "
+		       "of reactors)";
+	case -EUCLEAN:
+		return " (its SSD files are damaged, or none of ours)";
+	case -EINVAL:
+		return " (too small, or the SSD's file system has no direct I/O)";
+	default:
+		return "";
+	}
+}
+
+static void node_ssd_log(struct tgt_ns *ns, unsigned nsid, const struct conf_tier *ssd)
+{
+	struct store_stats st = {0};
+	char size[16];
+
+	if (!ssd || store_set_stats(kv_ns_store(ns), 1, &st))
+		return;
+	format_size(st.capacity_bytes, size);
+	log_info("namespace %u: %s of SSD in %s, %llu keys found there", nsid, size, ssd->path,
+		 (unsigned long long)st.nr_keys);
+}
+
 static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i)
 {
+	const struct conf_tier *ssd = node_ssd(&o->ns[i]);
 	struct kv_ns_opts ko = {
 		.name = o->ns[i].name,
 		.dram_bytes = o->ns[i].bytes,
@@ -78,6 +121,8 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 		.value_max = o->ns[i].value_max,
 		.is_immutable = o->ns[i].is_immutable,
 		.is_read_only = o->ns[i].is_read_only,
+		.ssd_path = ssd ? ssd->path : NULL,
+		.ssd_bytes = ssd ? ssd->bytes : 0,
 	};
 	struct tgt_ns *ns;
 	char size[16];
@@ -86,13 +131,14 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	if (!err)
 		err = tgt_subsys_ns_add(n->subsys, ns, i + 1);
 	if (err) {
-		log_err("namespace %s of %llu bytes: %s", o->ns[i].name,
-			(unsigned long long)o->ns[i].bytes, strerror(-err));
+		log_err("namespace %s of %llu bytes: %s%s", o->ns[i].name,
+			(unsigned long long)o->ns[i].bytes, strerror(-err), node_why(err, ssd));
 		return err;
 	}
 	format_size(o->ns[i].bytes, size);
 	log_info("namespace %u: %s, %s of DRAM%s", i + 1, o->ns[i].name, size,
 		 o->ns[i].is_immutable ? "" : ", rw");
+	node_ssd_log(ns, i + 1, ssd);
 	n->nsids[i] = i + 1;
 	return 0;
 }

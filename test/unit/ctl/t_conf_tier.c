@@ -22,6 +22,11 @@ static void test_good(void **state)
 	assert_string_equal(value, "dram 8589934592");
 	assert_int_equal(conf_tier_parse(&ns, "  dram \t 1M ", expected), 0);
 	assert_int_equal(ns.tiers[0].bytes, 1 << 20);
+	assert_int_equal(conf_tier_parse(&ns, "dram 1G|ssd /data/peal 500G", expected), 0);
+	assert_int_equal(ns.nr_tiers, 2);
+	assert_int_equal(ns.tiers[1].kind, CONF_TIER_SSD);
+	assert_int_equal(ns.tiers[1].bytes, 500ull << 30);
+	assert_string_equal(ns.tiers[1].path, "/data/peal");
 }
 
 static void test_bad(void **state)
@@ -38,6 +43,10 @@ static void test_bad(void **state)
 		"dram 8G | tape",
 		"8G",
 		"dram a b c d e",
+		"ssd /data 8G",
+		"dram 8G | ssd 8G",
+		"dram 8G | ssd /data",
+		"dram 8G | ssd /a 8G | ssd /b 8G",
 	};
 	static struct conf_ns ns;
 	char expected[OPT_EXPECTED_BYTES];

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tiers of a namespace below memory: where a shard's file lies, and with what it is opened.
+ * Runs before the reactors do, and blocks while a tier makes or recovers its file.
+ * tidy: no-test: test/peer/t_ssd_daemon.c has it with the real daemon
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/container.h"
+#include "kv/kv_int.h"
+
+#define TIER_REINSERT_1024 256u /* a quarter of a segment's bytes, of what was used */
+
+/* A file name of the namespace's own, whatever it is called. */
+static void tier_name(const struct kv_ns *kn, char *out, size_t size)
+{
+	static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "0123456789-_";
+
+	snprintf(out, size, "%s", kn->ns.name);
+	for (char *c = out; *c; c++)
+		if (!strchr(good, *c))
+			*c = '_';
+}
+
+int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
+{
+	const struct kv_ns_opts *o = &kn->opts;
+	char path[1024], name[sizeof(kn->ns.name)];
+	struct store_ssd_opts so = {
+		.path = path,
+		.name = kn->ns.name,
+		.bytes = align_down(o->ssd_bytes / nr_shards, 4096),
+		.value_max = o->value_max,
+		.shard = shard,
+		.nr_shards = nr_shards,
+		.reinsert_1024 = TIER_REINSERT_1024,
+	};
+	struct store *s;
+	int err;
+
+	tier_name(kn, name, sizeof(name));
+	if (snprintf(path, sizeof(path), "%s/%s.%u.peal", o->ssd_path, name, shard) >=
+	    (int)sizeof(path))
+		return -ENAMETOOLONG;
+	if (mkdir(o->ssd_path, 0700) && errno != EEXIST)
+		return -errno;
+	err = store_ssd_create(&so, &s);
+	if (!err)
+		store_set_push(kn->set, shard, s);
+	return err;
+}

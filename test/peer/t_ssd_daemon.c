@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A real peald ($PEALD) with an SSD tier on a real file system: it is stopped, killed in the middle
+ * of its work, started again, and what it then has is what was put, byte for byte. Two daemons on
+ * one folder, another number of reactors: refused.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/must.h"
+#include "base/rng.h"
+#include "peal/peal.h"
+
+#define NR_KEYS 240u
+#define VALUE_MAX (400u << 10)
+#define NR_KILLS 12u
+
+struct rig {
+	char dir[64], sock[64], uri[96], conf[128];
+	pid_t daemon;
+	FILE *log;
+	char line[1024]; /* the last of the log */
+	struct peal *p;
+	uint8_t *v, *got;
+};
+
+/* Bytes and length of a key's value in its n-th generation. */
+static size_t make(uint8_t *v, uint64_t i, uint64_t gen)
+{
+	size_t len = 1000 + (i * 7919 + gen * 104729) % (VALUE_MAX - 1000);
+	struct rng r;
+
+	rng_init(&r, i * 1000003 + gen);
+	rng_fill(&r, v, len);
+	return len;
+}
+
+static struct peal_key key(uint64_t i)
+{
+	return peal_key_bytes(&i, sizeof(i));
+}
+
+static bool log_until(struct rig *r, const char *what)
+{
+	while (fgets(r->line, sizeof(r->line), r->log))
+		if (strstr(r->line, what))
+			return true;
+	return false;
+}
+
+static void launch(struct rig *r, const char *reactors)
+{
+	int ends[2];
+
+	must(!pipe2(ends, O_CLOEXEC));
+	r->daemon = fork();
+	if (r->daemon == 0) {
+		dup2(ends[1], 2);
+		execl(getenv("PEALD"), "peald", "--dir", r->sock, "--config", r->conf, "--reactors",
+		      reactors, NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	r->log = fdopen(ends[0], "r");
+	must(r->log);
+}
+
+static void start(struct rig *r)
+{
+	launch(r, "2");
+	if (!log_until(r, "listening on"))
+		fail_msg("peald did not start");
+	assert_int_equal(peal_open(r->uri, NULL, &r->p), 0);
+}
+
+static void stop(struct rig *r, int sig)
+{
+	int status;
+
+	peal_close(r->p);
+	r->p = NULL;
+	kill(r->daemon, sig);
+	must(waitpid(r->daemon, &status, 0) == r->daemon);
+	if (sig == SIGTERM)
+		assert_int_equal(status, 0);
+	fclose(r->log);
+}
+
+static int set_up(void **state)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+	const char *rw = *state ? "no" : "yes";
+	FILE *f;
+
+	must(r && getenv("PEALD"));
+	snprintf(r->dir, sizeof(r->dir), "t_ssd_daemon.XXXXXX");
+	snprintf(r->sock, sizeof(r->sock), "/tmp/peal-ssd-XXXXXX");
+	must(mkdtemp(r->dir) && mkdtemp(r->sock));
+	snprintf(r->uri, sizeof(r->uri), "vfu:%s", r->sock);
+	snprintf(r->conf, sizeof(r->conf), "%s/peald.yaml", r->dir);
+	f = fopen(r->conf, "w");
+	must(f);
+	fprintf(f,
+		"namespaces:\n- name: kv\n  tiers: dram 24M | ssd %s/data 256M\n"
+		"  immutable: %s\n  value_max: 1M\n",
+		r->dir, rw);
+	fclose(f);
+	r->v = malloc(VALUE_MAX);
+	r->got = malloc(VALUE_MAX);
+	must(r->v && r->got);
+	*state = r;
+	return 0;
+}
+
+static int set_up_rw(void **state)
+{
+	*state = (void *)1;
+	return set_up(state);
+}
+
+static int tear_down(void **state)
+{
+	struct rig *r = *state;
+	char path[192];
+
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/data/kv.%u.peal", r->dir, i);
+		unlink(path);
+	}
+	snprintf(path, sizeof(path), "%s/data", r->dir);
+	rmdir(path);
+	unlink(r->conf);
+	/* A daemon that was killed leaves its sockets. */
+	snprintf(path, sizeof(path), "%s/cntrl", r->sock);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/rpc", r->sock);
+	unlink(path);
+	rmdir(r->sock);
+	rmdir(r->dir);
+	free(r->v);
+	free(r->got);
+	free(r);
+	return 0;
+}
+
+static void put(struct rig *r, uint64_t i, uint64_t gen)
+{
+	struct peal_key k = key(i);
+	size_t len = make(r->v, i, gen);
+
+	assert_int_equal(peal_put(r->p, &k, r->v, len, NULL), 0);
+}
+
+/* Is generation gen of the key there? Anything else that is there is wrong. */
+static bool is_there(struct rig *r, uint64_t i, uint64_t gen)
+{
+	struct peal_key k = key(i);
+	ssize_t n = peal_get(r->p, &k, r->got, VALUE_MAX, NULL);
+
+	if (n == -ENOENT)
+		return false;
+	assert_int_equal(n, make(r->v, i, gen));
+	assert_memory_equal(r->got, r->v, (size_t)n);
+	return true;
+}
+
+static unsigned nr_there(struct rig *r, uint64_t from, uint64_t to, uint64_t gen)
+{
+	unsigned nr = 0;
+
+	for (uint64_t i = from; i < to; i++)
+		nr += is_there(r, i, gen);
+	return nr;
+}
+
+/* More than memory holds: what isn't there comes from the SSD, also after a stop. */
+static void clean_stop(void **state)
+{
+	struct rig *r = *state;
+
+	start(r);
+	for (uint64_t i = 0; i < NR_KEYS; i++)
+		put(r, i, 1);
+	assert_int_equal(nr_there(r, 0, NR_KEYS, 1), NR_KEYS);
+	stop(r, SIGTERM);
+	start(r);
+	assert_int_equal(nr_there(r, 0, NR_KEYS, 1), NR_KEYS);
+	stop(r, SIGTERM);
+}
+
+static void killed(void **state)
+{
+	struct rig *r = *state;
+	unsigned nr;
+
+	start(r);
+	for (uint64_t i = 0; i < NR_KEYS / 2; i++)
+		put(r, i, 1);
+	assert_int_equal(peal_flush(r->p, NULL), 0);
+	for (uint64_t i = NR_KEYS / 2; i < NR_KEYS; i++)
+		put(r, i, 1);
+	stop(r, SIGKILL);
+	start(r);
+	/* What was flushed is there; of the rest, what memory had to give up before. */
+	assert_int_equal(nr_there(r, 0, NR_KEYS / 2, 1), NR_KEYS / 2);
+	nr = nr_there(r, NR_KEYS / 2, NR_KEYS, 1);
+	print_message("of %u values put after the flush %u were on the SSD\n", NR_KEYS / 2, nr);
+	stop(r, SIGTERM);
+}
+
+/* Values change: after a kill it is the newest, or none; what was deleted stays so. */
+static void killed_rw(void **state)
+{
+	struct rig *r = *state;
+	struct peal_key k;
+
+	start(r);
+	for (uint64_t i = 0; i < NR_KEYS; i++)
+		put(r, i, 1);
+	assert_int_equal(peal_flush(r->p, NULL), 0);
+	for (uint64_t i = 0; i < 40; i++)
+		put(r, i, 2);
+	for (uint64_t i = 40; i < 60; i++) {
+		k = key(i);
+		assert_int_equal(peal_del(r->p, &k, NULL), 0);
+	}
+	stop(r, SIGKILL);
+	start(r);
+	nr_there(r, 0, 40, 2);
+	assert_int_equal(nr_there(r, 40, 60, 1), 0);
+	assert_int_equal(nr_there(r, 60, NR_KEYS, 1), NR_KEYS - 60);
+	for (uint64_t i = 0; i < 60; i++)
+		put(r, i, 3);
+	stop(r, SIGTERM);
+	start(r);
+	assert_int_equal(nr_there(r, 0, 60, 3), 60);
+	stop(r, SIGTERM);
+}
+
+/* Generations of each key, acknowledged and begun; 0: none. */
+struct load {
+	uint64_t acked[NR_KEYS], begun[NR_KEYS], flushed[NR_KEYS];
+};
+
+static void load_run(struct rig *r, struct load *l, struct rng *rng)
+{
+	unsigned nr = 20 + (unsigned)rng_below(rng, 200);
+
+	for (unsigned n = 0; n < nr; n++) {
+		uint64_t i = rng_below(rng, NR_KEYS);
+
+		if (n == nr / 2) {
+			assert_int_equal(peal_flush(r->p, NULL), 0);
+			memcpy(l->flushed, l->acked, sizeof(l->acked));
+		}
+		l->begun[i]++;
+		put(r, i, l->begun[i]);
+		l->acked[i] = l->begun[i];
+	}
+}
+
+static void load_check(struct rig *r, struct load *l)
+{
+	unsigned nr_must = 0, nr_hit = 0;
+
+	for (uint64_t i = 0; i < NR_KEYS; i++) {
+		bool must_be = l->flushed[i] && l->flushed[i] == l->acked[i];
+		bool is = is_there(r, i, l->acked[i]);
+
+		nr_must += must_be;
+		nr_hit += is;
+		assert_true(is || !must_be);
+		/* What is gone is gone: only a newer generation may come. */
+		if (!is)
+			l->flushed[i] = l->acked[i] = 0;
+	}
+	print_message("  %u keys there, %u had to be\n", nr_hit, nr_must);
+}
+
+static void killed_under_load(void **state)
+{
+	struct rig *r = *state;
+	struct load *l = calloc(1, sizeof(*l));
+	struct rng rng;
+
+	must(l);
+	rng_init(&rng, unit_seed(7));
+	for (unsigned n = 0; n < NR_KILLS; n++) {
+		start(r);
+		load_check(r, l);
+		load_run(r, l, &rng);
+		stop(r, SIGKILL);
+	}
+	start(r);
+	load_check(r, l);
+	stop(r, SIGTERM);
+	free(l);
+}
+
+/* A daemon that must not start says why. */
+static void refused(struct rig *r, const char *reactors, const char *why)
+{
+	struct rig other = *r;
+	int status;
+
+	snprintf(other.sock, sizeof(other.sock), "/tmp/peal-ssd-XXXXXX");
+	must(mkdtemp(other.sock));
+	launch(&other, reactors);
+	assert_true(log_until(&other, why));
+	assert_false(log_until(&other, "listening on"));
+	must(waitpid(other.daemon, &status, 0) == other.daemon);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	fclose(other.log);
+	rmdir(other.sock);
+}
+
+static void owners(void **state)
+{
+	struct rig *r = *state;
+
+	start(r);
+	put(r, 1, 1);
+	refused(r, "2", "another daemon");
+	assert_true(is_there(r, 1, 1));
+	stop(r, SIGTERM);
+	refused(r, "1", "another number of reactors");
+	start(r);
+	assert_true(is_there(r, 1, 1));
+	stop(r, SIGTERM);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(clean_stop, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(killed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(killed_rw, set_up_rw, tear_down),
+		cmocka_unit_test_setup_teardown(killed_under_load, set_up_rw, tear_down),
+		cmocka_unit_test_setup_teardown(owners, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
