@@ -21,6 +21,7 @@ enum peal_opc {
 	PEAL_OPC_RELEASE = 0x8c,
 	/* admin, no data: CDW10/11 = new capacity in bytes, low and high half */
 	PEAL_OPC_ADMIN_NS_RESIZE = 0xc0,
+	PEAL_OPC_ADMIN_TRACE = 0xc2, /* admin, see struct peal_wire_trace */
 };
 
 #define PEAL_ID_MAGIC 0x4c414550u /* "PEAL" */
@@ -122,12 +123,53 @@ struct peal_wire_extent {
 };
 #define PEAL_REGION_ARENA 16u
 
+/*
+ * TRACE (admin, operators): CDW12 7:0 = what to do. START: CDW11 15:0 = controller whose commands
+ * are traced, FFFFh = all; whatever was traced before ends. READ: CDW10 = bytes of data, at most
+ * 4096: a struct peal_wire_trace_head, then the records that there are, as many as fit, each given
+ * once. STOP: what is there can still be read. Only who started it reads; it stops with its
+ * controller. Times are CLOCK_MONOTONIC, 0 = that hop didn't happen.
+ */
+enum {
+	PEAL_TRACE_READ = 0,
+	PEAL_TRACE_START = 1,
+	PEAL_TRACE_STOP = 2,
+};
+#define PEAL_TRACE_ALL 0xffffu
+struct peal_wire_trace_head {
+	uint32_t nr;	       /* records that follow */
+	uint32_t record_bytes; /* of each */
+	uint64_t nr_dropped;   /* since START: there was no room */
+};
+struct peal_wire_trace {
+	uint64_t bell_ns;  /* the doorbell was seen */
+	uint64_t fetch_ns; /* the SQE was copied out */
+	uint64_t store_ns; /* the store had answered: a value found, published, dropped */
+	uint64_t copy_ns;  /* the data were moved and checked; 0: there were none */
+	uint64_t done_ns;  /* the command was over */
+	uint64_t cqe_ns;   /* the CQE was written; 0: it could not be within reason */
+	uint64_t reserved;
+	uint32_t nsid;
+	uint32_t bytes; /* of data moved */
+	uint16_t ctrl;
+	uint16_t qid;
+	uint16_t cid;
+	uint16_t status;
+	uint8_t opc;
+	uint8_t key_len;
+	uint8_t worker;
+	uint8_t reserved2[5];
+	uint8_t key[16];
+};
+
 #if defined(__cplusplus)
+static_assert(sizeof(struct peal_wire_trace) == 96, "trace record");
 static_assert(sizeof(struct peal_store_ex) == PEAL_STORE_EX_BYTES, "STORE_EX block");
 static_assert(sizeof(struct peal_retrieve_ex) == PEAL_RETRIEVE_EX_BYTES, "RETRIEVE_EX block");
 static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24,
 	      "vendor structs");
 #else
+_Static_assert(sizeof(struct peal_wire_trace) == 96, "trace record");
 _Static_assert(sizeof(struct peal_store_ex) == PEAL_STORE_EX_BYTES, "STORE_EX block");
 _Static_assert(sizeof(struct peal_retrieve_ex) == PEAL_RETRIEVE_EX_BYTES, "RETRIEVE_EX block");
 _Static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24,

@@ -8,6 +8,7 @@
 #include "base/le.h"
 #include "client/call.h"
 #include "client/errmsg.h"
+#include "client/ns.h"
 
 enum {
 	NS_ADM_GET_LOG = 0x02,
@@ -59,7 +60,7 @@ int peal_ns_list(struct peal *p, uint32_t *nsids, size_t max)
 	return (int)call_end(&call, err ? err : (ssize_t)n);
 }
 
-static int ns_admin(struct peal *p, const char *verb, struct conn_admin_cmd *cmd)
+int ns_admin(struct peal *p, const char *verb, struct conn_admin_cmd *cmd)
 {
 	struct call call;
 	int err = call_begin(p, verb, NULL, NULL, &call);

@@ -58,6 +58,18 @@ static uint16_t get_push_header(struct kv_get *get, const struct store_view *v)
 	return st;
 }
 
+/* A queue that isn't like others: its initiator checks by itself, or it is watched. */
+static void get_marked(struct kv_get *get, struct mem_xfer *x)
+{
+	struct tgt_req *req = get_req(get);
+
+	x->check = !(req->sq->marks & TGT_SQ_INITIATOR_SEALS);
+	if (req->watch & TGT_WATCH_TRACE) {
+		tgt_trace_stamp(req, TGT_STAMP_STORE);
+		get->how |= KV_GET_TRACED;
+	}
+}
+
 /*
  * [off, off + len) of a value of value_len; get->vi stands at the chunk of off, seals[0] is that
  * chunk's.
@@ -70,7 +82,9 @@ static void get_xfer(struct kv_get *get, uint64_t off, uint64_t len, uint32_t va
 
 	x->dir = MEM_TO_PEER;
 	x->key_len = key->len;
-	x->check = !req->sq->has_initiator_seals;
+	x->check = true;
+	if (unlikely(req->sq->marks))
+		get_marked(get, x);
 	x->key_hash = key->hash;
 	x->off = off;
 	x->len = len;
@@ -109,15 +123,27 @@ static void get_piece(struct store_read *rd, const struct store_view *v, uint64_
 	get_xfer(get, off, len, v->value_len);
 }
 
+static void get_finish_other(struct kv_get *get, int res, uint64_t sent, uint64_t ver)
+{
+	struct tgt_req *req = get_req(get);
+
+	if (get->how & KV_GET_TRACED)
+		tgt_trace_stamp(req, TGT_STAMP_COPY);
+	if (res == 0 && (get->how & KV_GET_EX)) {
+		req->dw0 = (uint32_t)sent;
+		req->dw1 = (uint32_t)ver;
+	}
+}
+
 /* CQE and counters. sent: value bytes that the host has; 0 when it failed. */
 static void get_finish(struct kv_get *get, int res, uint64_t sent, uint64_t value_len, uint64_t ver)
 {
 	struct tgt_req *req = get_req(get);
 
-	if (res == 0) {
-		req->dw0 = (uint32_t)(get->is_ex ? sent : value_len);
-		req->dw1 = get->is_ex ? (uint32_t)ver : 0;
-	}
+	if (res == 0)
+		req->dw0 = (uint32_t)value_len;
+	if (unlikely(get->how))
+		get_finish_other(get, res, sent, ver);
 	kv_cmd_count_read(req, sent);
 	tgt_req_complete(req, kv_cmd_xfer_status(req, res));
 }
@@ -237,7 +263,7 @@ static void get_long(struct tgt_req *req)
 	struct store_read *rd = &get->read;
 
 	get->has_hdr = false;
-	rd->want_ver = get->is_ex ? get->ver : 0;
+	rd->want_ver = get->how & KV_GET_EX ? get->ver : 0;
 	rd->set = kv_ns_of(req)->set;
 	rd->home = kv_home(req);
 	rd->key = cmd->key;
@@ -259,7 +285,7 @@ static void get_start(struct tgt_req *req)
 		tgt_req_fail(req, st);
 		return;
 	}
-	if (likely(!get->is_ex) && (get_now(req) || get_far(req)))
+	if (likely(!(get->how & KV_GET_EX)) && (get_now(req) || get_far(req)))
 		return;
 	get_long(req);
 }
@@ -305,7 +331,7 @@ void kv_get_retrieve(struct tgt_req *req)
 	get->room = req->sqe.cdw10;
 	get->hdr_bytes = 0;
 	get->nr_restarts = 0;
-	get->is_ex = false;
+	get->how = 0;
 	get_start(req);
 }
 
@@ -358,7 +384,7 @@ static void get_ex_sized(struct store_io *io, int res)
 	get->room = room - hdr;
 	get->hdr_bytes = hdr;
 	get->nr_restarts = KV_RESTARTS_MAX;
-	get->is_ex = true;
+	get->how = KV_GET_EX;
 	get->ver = ver;
 	get_start(req);
 }

@@ -38,6 +38,11 @@ static inline struct kv_ns *kv_ns_of(const struct tgt_req *req)
 	return container_of(req->ns, struct kv_ns, ns);
 }
 
+enum {
+	KV_GET_EX = 1,
+	KV_GET_TRACED = 2,
+};
+
 /* Retrieve and RETRIEVE_EX. */
 struct kv_get {
 	struct store_view_iter vi;
@@ -47,7 +52,7 @@ struct kv_get {
 	uint64_t ver;	    /* RETRIEVE_EX: the one that was sized */
 	uint32_t hdr_bytes; /* RETRIEVE_EX: block and seals before the value */
 	uint8_t nr_restarts;
-	bool is_ex;
+	uint8_t how;  /* KV_GET_*; 0 as a rule */
 	bool has_hdr; /* already delivered */
 	union {
 		struct store_far far; /* its view is that of store_now(), too */

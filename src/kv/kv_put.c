@@ -69,6 +69,8 @@ static void put_xfer_end(struct mem_xfer *x, int res)
 	struct store_io *io = &put->io;
 	uint16_t st;
 
+	if (unlikely(put_req(put)->watch & TGT_WATCH_TRACE))
+		tgt_trace_stamp(put_req(put), TGT_STAMP_COPY);
 	if (res) {
 		put_fail(put, kv_cmd_xfer_status(put_req(put), res));
 		return;

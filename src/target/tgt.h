@@ -82,6 +82,7 @@ struct tgt_worker {
 	/* An operator holds it: transports take no I/O commands from their queues. The worker's. */
 	bool is_held;
 	struct tgt_counts counts;
+	struct tgt_trace *trace;
 };
 
 /* The workers of this process. Made by peald, constant afterwards. */
@@ -113,14 +114,20 @@ struct tgt_sq_ops {
 		       struct mem_run *run);
 };
 
+enum tgt_sq_mark {
+	/* the initiator checks in its own memory: skip our check before the CQE */
+	TGT_SQ_INITIATOR_SEALS = 1,
+	/* some requests are watched (tgt_req.watch): all take the way with a request */
+	TGT_SQ_WATCHED = 2,
+};
+
 /* A submission queue with its way back, embedded in the transport's own. Admin: qid 0. */
 struct tgt_sq {
 	const struct tgt_sq_ops *ops;
 	struct tgt_ctrl *ctrl;
 	struct tgt_worker *worker;
 	uint16_t qid;
-	/* the initiator checks in its own memory: skip our check before the CQE */
-	bool has_initiator_seals;
+	uint8_t marks; /* enum tgt_sq_mark; 0 as a rule, so that one look says that */
 	/* requests between init and respond; the transport's drain waits for 0 */
 	uint32_t nr_inflight;
 	struct list reqs; /* those requests, oldest first (Abort, drain) */
@@ -180,6 +187,20 @@ static inline bool tgt_check_flags(const struct nvme_sqe *sqe)
 	return !(sqe->flags & 3) && NVME_PSDT(sqe->flags) != 3;
 }
 
+enum tgt_watch {
+	TGT_WATCH_TRACE = 1,
+	TGT_WATCH_RECORD = 2, /* transport/replay */
+};
+
+/* Hops of a traced request that are over before its end; see peal/vendor.h. */
+enum tgt_stamp {
+	TGT_STAMP_BELL,
+	TGT_STAMP_FETCH,
+	TGT_STAMP_STORE,
+	TGT_STAMP_COPY,
+	TGT_NR_STAMPS,
+};
+
 struct tgt_req {
 	struct nvme_sqe sqe; /* our copy: checked once, used only from here */
 	struct tgt_sq *sq;
@@ -192,11 +213,12 @@ struct tgt_req {
 	bool is_prepared;
 	/* Disable or reset took it back: respond() gives it back as ever, but posts no CQE. */
 	bool is_silent;
+	uint8_t watch;	       /* enum tgt_watch: since before it was executed */
 	struct list node;      /* sq->reqs */
 	void *tr;	       /* the transport's, from before init to respond */
 	struct mem_iter *iter; /* after ops->data() */
 	struct tgt_dptr dptr;
-	uint64_t stamp_ns[4]; /* probes; only written when tracing is on */
+	uint64_t stamp_ns[TGT_NR_STAMPS]; /* of a traced request */
 	/* transport/replay's, only while a recording runs */
 	uint32_t record_seq;
 	bool record_has_data;
@@ -235,6 +257,29 @@ uint16_t tgt_req_iter_get(struct tgt_req *req, void *buf, uint32_t len);
 uint16_t tgt_req_iter_put(struct tgt_req *req, const void *buf, uint32_t len);
 /* The status behind a transfer over req->iter that ended with -EFAULT or the like. */
 uint16_t tgt_req_iter_status(const struct tgt_req *req);
+
+/* ---- tracing (tgt_trace.c) ---- */
+
+/*
+ * An operator's controller switches it on and off for one controller or all (PEAL_OPC_ADMIN_TRACE);
+ * records of finished commands go into a ring per worker, from which that controller reads. Off, it
+ * costs a transport one look at tgt_trace_gen() a turn.
+ *
+ *   gen changed: tgt_trace_wants() of each queue's controller, and mark the queue (TGT_SQ_WATCHED)
+ *   fetching: req->watch |= TGT_WATCH_TRACE, BELL and FETCH are stamped, the others 0
+ *   respond(): tgt_trace_end(), `cq` being anything that names the completion queue
+ *   when CQEs of that queue were written: tgt_trace_posted()
+ *
+ * All on the worker.
+ */
+uint32_t tgt_trace_gen(const struct tgt_worker *w);
+bool tgt_trace_wants(const struct tgt_worker *w, const struct tgt_ctrl *c);
+/* Over one's queues are marked anew: what still waits for its CQE is told without it. */
+void tgt_trace_flush(struct tgt_worker *w);
+void tgt_trace_end(struct tgt_req *req, const void *cq);
+void tgt_trace_posted(struct tgt_worker *w, const void *cq);
+/* A hop of a traced request; the first time counts. */
+void tgt_trace_stamp(struct tgt_req *req, enum tgt_stamp hop);
 
 /* ---- namespaces and subsystem ---- */
 

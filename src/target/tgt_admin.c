@@ -76,6 +76,7 @@ static const struct admin_op admin_ops[256] = {
 	[nvme_admin_keep_alive] = {admin_keep_alive, .effects = EFFECT_PLAIN},
 	[nvme_admin_ns_mgmt] = {tgt_nsmgmt_manage, true, EFFECT_NS},
 	[nvme_admin_ns_attach] = {tgt_nsmgmt_attach, true, EFFECT_NS},
+	[PEAL_OPC_ADMIN_TRACE] = {tgt_trace_execute, true, EFFECT_PLAIN},
 	[PEAL_OPC_ADMIN_NS_RESIZE] = {tgt_nsmgmt_resize, true, EFFECT_NS | EFFECT_NS_CAPABILITY},
 };
 

@@ -321,6 +321,7 @@ void tgt_ctrl_disabled(struct tgt_ctrl *c)
 	memset(c->queues, 0, sizeof(c->queues));
 	counter_set(&c->nr_sqs, 0);
 	ctrl_tell_gone(c);
+	tgt_trace_ctrl_gone(c);
 	c->csi_mask = 0;
 	c->state = TGT_CTRL_DOWN;
 	ctrl_step(c);

@@ -145,6 +145,10 @@ struct tgt_subsys {
 	struct tgt_ns_stat gone; /* counters of deleted namespaces, for log 02h */
 
 	_Atomic uint64_t media_errors;
+	/* tracing, under lock: which controller switched it on; 0 = none */
+	uint16_t trace_owner;
+	bool trace_is_on;
+	uint32_t trace_session;
 	pthread_mutex_t lock; /* control plane: ctrls, segments */
 	struct list ctrls;
 	unsigned nr_ctrls;
@@ -208,6 +212,11 @@ void tgt_aer_execute(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_nsmgmt_manage(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_nsmgmt_attach(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_nsmgmt_resize(struct tgt_ctrl *c, struct tgt_req *req);
+
+struct tgt_trace *tgt_trace_create(void); /* NULL = no memory */
+void tgt_trace_destroy(struct tgt_trace *t);
+void tgt_trace_execute(struct tgt_ctrl *c, struct tgt_req *req);
+void tgt_trace_ctrl_gone(struct tgt_ctrl *c);
 
 void tgt_feature_reset(struct tgt_ctrl *c);	   /* defaults */
 bool tgt_feature_is_hot(const struct tgt_ctrl *c); /* beyond a threshold that was set */

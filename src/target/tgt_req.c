@@ -78,6 +78,7 @@ void tgt_req_init(struct tgt_req *req, struct tgt_sq *sq, const struct nvme_sqe 
 	req->is_aborted = false;
 	req->is_prepared = false;
 	req->is_silent = false;
+	req->watch = 0;
 	list_add_tail(&sq->reqs, &req->node);
 	sq->nr_inflight++;
 	if (unlikely(sq->qid == 0)) {

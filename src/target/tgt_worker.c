@@ -29,9 +29,14 @@ int tgt_worker_create(struct reactor *r, unsigned id, uint32_t nr_reqs, struct t
 	w->engine = mem_engine_create(r);
 	if (!w->engine)
 		goto put_sink;
+	w->trace = tgt_trace_create();
+	if (!w->trace)
+		goto destroy_engine;
 	*out = w;
 	return 0;
 
+destroy_engine:
+	mem_engine_destroy(w->engine);
 put_sink:
 	mem_region_put(w->sink);
 unmap_sink:
@@ -46,6 +51,7 @@ free_worker:
 void tgt_worker_destroy(struct tgt_worker *w)
 {
 	must(w->nr_busy == 0);
+	tgt_trace_destroy(w->trace);
 	mem_engine_destroy(w->engine);
 	mem_region_put(w->sink);
 	pool_unmap(w->sink_base, w->sink_map_bytes);

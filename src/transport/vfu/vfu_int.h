@@ -179,7 +179,9 @@ struct vfu_sq {
 	struct vfu_worker *w;
 	struct vfu_cq *cq;
 	struct replay_record *rec; /* the client's, for an I/O queue that is recorded */
-	_Atomic uint32_t *bell;	   /* SQ tail, the client's */
+	bool is_traced;
+	uint64_t bell_ns, fetch_ns; /* of a watched queue: the last of each */
+	_Atomic uint32_t *bell;	    /* SQ tail, the client's */
 	uint64_t addr;
 	uint32_t size;
 	uint32_t head;	   /* next slot to fetch */
@@ -200,6 +202,16 @@ void vfu_qp_respond(struct tgt_req *req);
 bool vfu_qp_flush(struct vfu_cq *cq);
 
 extern const struct tgt_sq_ops vfu_qp_ops;
+
+/* ---- watched queues: recordings and traces (vfu_watch.c); on their worker ---- */
+
+/* Whether it is to be watched, and how, from the next SQE on. */
+void vfu_watch_mark(struct vfu_sq *sq);
+/* The operator has switched tracing on or off. */
+void vfu_watch_turn(struct vfu_worker *w);
+void vfu_watch_sqe(struct vfu_sq *sq, struct tgt_req *req); /* after tgt_req_init() */
+void vfu_watch_data(struct vfu_sq *sq, struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
+void vfu_watch_cqe(struct vfu_sq *sq, struct tgt_req *req);
 
 extern const struct tgt_ctrl_ops vfu_queue_ops;
 int vfu_queue_drained(struct vfu_worker *w);
@@ -224,6 +236,8 @@ struct vfu_worker {
 	struct mbox_msg start;
 	struct mbox_msg kick; /* from the home, not again before it has arrived */
 	_Atomic bool is_kicked;
+	uint32_t trace_gen; /* that the queues were marked by */
+	bool is_tracing;    /* CQEs may have a record that waits for them */
 	uint32_t nr_burst;
 	struct tgt_req *burst[TGT_BURST];
 	struct nvme_sqe sqes[TGT_BURST];

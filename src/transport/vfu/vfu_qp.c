@@ -22,6 +22,7 @@
  * bytes, one guard per burst and queue, one for each run of CQEs.
  */
 #include <errno.h>
+#include "core/probe.h"
 #include "peal/ring.h"
 #include "transport/vfu/vfu_int.h"
 
@@ -78,8 +79,13 @@ bool vfu_qp_flush(struct vfu_cq *cq)
 	}
 	if (cq->is_broken)
 		vfu_qp_cq_drop(cq);
-	if (nr && cq->has_irq)
-		vfu_irq_fire(&cq->vec);
+	if (nr) {
+		PEAL_PROBE(vfu_post, cq->dev, cq->qid, nr);
+		if (unlikely(cq->w->is_tracing))
+			tgt_trace_posted(cq->w->tw, cq);
+		if (cq->has_irq)
+			vfu_irq_fire(&cq->vec);
+	}
 	return cq->tail == cq->staged;
 }
 
@@ -88,6 +94,7 @@ static inline void vfu_qp_stage(struct vfu_sq *sq, uint16_t cid, uint16_t status
 {
 	struct vfu_cq *cq = sq->cq;
 
+	PEAL_PROBE(vfu_cqe, sq->dev, sq->sq.qid, cid, status);
 	cq->stage[cq->staged] = (struct nvme_cqe){.dw0 = dw0,
 						  .dw1 = dw1,
 						  .sq_head = (uint16_t)sq->head,
@@ -105,8 +112,8 @@ void vfu_qp_respond(struct tgt_req *req)
 	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
 	struct vfu_worker *w = sq->w;
 
-	if (unlikely(sq->rec))
-		replay_record_cqe(sq->rec, req);
+	if (unlikely(req->watch))
+		vfu_watch_cqe(sq, req);
 	if (req->tr)
 		vfu_dma_unpin(w, req->tr);
 	if (unlikely(req->is_silent))
@@ -148,8 +155,8 @@ static uint16_t vfu_qp_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir
 	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
 
 	vfu_qp_pin(sq, req);
-	if (unlikely(sq->rec))
-		replay_record_data(sq->rec, req, len, dir);
+	if (unlikely(req->watch))
+		vfu_watch_data(sq, req, len, dir);
 	return tgt_dptr_init(req, len, dir);
 }
 
@@ -190,6 +197,9 @@ static void vfu_qp_look_tail(struct vfu_sq *sq, uint32_t tail)
 {
 	if (tail < sq->size) {
 		sq->tail = tail;
+		PEAL_PROBE(vfu_doorbell, sq->dev, sq->sq.qid, tail);
+		if (unlikely(sq->sq.marks & TGT_SQ_WATCHED))
+			sq->bell_ns = reactor_now_ns(sq->w->tw->reactor);
 		return;
 	}
 	if (!sq->is_bell_bad) {
@@ -233,8 +243,9 @@ static void vfu_qp_init(struct vfu_sq *sq, const struct nvme_sqe *sqe)
 
 	req->tr = NULL;
 	tgt_req_init(req, &sq->sq, sqe);
-	if (unlikely(sq->rec))
-		replay_record_sqe(sq->rec, req);
+	if (unlikely(sq->sq.marks & TGT_SQ_WATCHED))
+		vfu_watch_sqe(sq, req);
+	PEAL_PROBE(vfu_sqe, req, sq->sq.qid, sqe->cid, sqe->opc);
 	w->burst[w->nr_burst++] = req;
 }
 
@@ -259,7 +270,9 @@ static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
 	if (sq->head == sq->size)
 		sq->head = 0;
 	sq->cq->nr_busy += nr;
-	if (sq->sq.qid && likely(!sq->rec))
+	if (unlikely(sq->sq.marks & TGT_SQ_WATCHED))
+		sq->fetch_ns = reactor_now_ns(w->tw->reactor);
+	else if (sq->sq.qid)
 		over = tgt_req_look(&sq->sq, w->sqes, nr, status);
 	for (uint32_t i = 0; i < nr; i++) {
 		if (over >> i & 1)
@@ -292,6 +305,8 @@ static uint32_t vfu_qp_fetch_all(struct vfu_worker *w)
 	uint32_t left = TGT_BURST, nr;
 	struct vfu_sq *sq;
 
+	if (unlikely(tgt_trace_gen(w->tw) != w->trace_gen))
+		vfu_watch_turn(w);
 	if (share == 0)
 		share = 1;
 	w->nr_burst = 0;

@@ -67,6 +67,8 @@ static void vfu_queue_sq_add_at(struct mbox_msg *m)
 	struct vfu_worker *w = sq->w;
 
 	list_add_tail(&w->sqs, &sq->node);
+	vfu_watch_mark(sq);
+	w->is_tracing = w->is_tracing || sq->is_traced;
 	if (!sq->dev->has_wake)
 		w->nr_stock++;
 }

@@ -48,7 +48,7 @@ static void test_abort_early(void **state)
 	sq = *other->sq;
 	tgt_sq_init(&sq, other->sq->ops, f->t->ctrl, other->sq->worker, 7);
 	assert_int_equal(sq.qid, 7);
-	assert_false(sq.has_initiator_seals);
+	assert_int_equal(sq.marks, 0);
 	memset(req, 0xa5, sizeof(*req));
 	tgt_req_init(req, &sq, &ping);
 	assert_int_equal(sq.nr_inflight, 1);

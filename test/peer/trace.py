@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""peal trace against a daemon with two reactors: a line for each command, hops in order.
+
+    trace.py PEALD PEAL
+"""
+import csv
+import io
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import peer
+
+PEALD, PEAL = sys.argv[1:3]
+HOPS = ('fetched_ns', 'store_ns', 'copied_ns', 'done_ns', 'cqe_ns')
+
+
+def peal(uri, *args):
+    return subprocess.run([PEAL, '--uri', uri, '--timeout', '60000', *args], text=True,
+                          stdout=subprocess.PIPE, check=True).stdout
+
+
+class Trace:
+    """Runs until stop(), which gives the rows."""
+
+    def __init__(self, uri, *args):
+        self.process = subprocess.Popen([PEAL, '--uri', uri, '--timeout', '60000', 'trace',
+                                         '--seconds', '600', *args], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.text = self.process.stdout.readline()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        """All the time: a full pipe would hold the tracer up."""
+        self.text += self.process.stdout.read()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        err = self.process.stderr.read()
+        self.reader.join(60)
+        assert self.process.wait(60) == 0, err
+        rows = list(csv.DictReader(io.StringIO(self.text)))
+        nr, dropped = re.fullmatch(r'(\d+) commands, (\d+) dropped\n', err).groups()
+        assert int(nr) == len(rows), err
+        self.dropped = int(dropped)
+        return rows
+
+
+def check(row):
+    hops = [int(row[h]) for h in HOPS if row[h] and h not in ('store_ns', 'copied_ns')]
+    assert hops == sorted(hops) and hops[0] >= 0, row
+    for hop in ('store_ns', 'copied_ns'):
+        if row[hop]:
+            assert int(row['fetched_ns']) <= int(row[hop]) <= int(row['done_ns']), row
+    if row['command'] == 'Retrieve' and row['status'] == '000' and row['bytes'] != '0':
+        assert int(row['store_ns']) <= int(row['copied_ns']), row
+    if row['command'] == 'Store' and row['status'] == '000':
+        assert int(row['copied_ns']) <= int(row['store_ns']), row
+    assert row['cqe_ns'], row
+
+
+with peer.daemon(PEALD, '--dram', '64M', '--reactors', '2') as d:
+    t = Trace(d.uri)
+    peal(d.uri, 'put', 'hello', '--value', 'x' * 5000)
+    assert peal(d.uri, 'get', 'hello') == 'x' * 5000
+    peal(d.uri, 'del', 'hello')
+    peal(d.uri, 'probe')
+    # Somebody else can't switch it on meanwhile.
+    second = subprocess.run([PEAL, '--uri', d.uri, 'trace'], stderr=subprocess.PIPE, text=True)
+    assert second.returncode == 3 and second.stderr, second
+    rows = t.stop()
+    assert t.dropped == 0
+    for row in rows:
+        check(row)
+    mine = [r for r in rows if r['key'] == 'hello']
+    assert [r['command'] for r in mine][0] == 'Store' and mine[0]['bytes'] == '5000', mine
+    assert [r['command'] for r in mine][-1] == 'Delete' and mine[-1]['status'] == '000', mine
+    exist = [r for r in rows if r['command'] == 'Exist']
+    assert len(exist) >= 3000, 'all of the waves of the probe'
+    assert len({r['controller'] for r in rows}) == 4
+    assert {r['worker'] for r in rows} == {'0', '1'}
+    print(len(rows), 'rows')
+
+    # More than can be read in time: some are dropped, the others are whole.
+    t = Trace(d.uri)
+    peal(d.uri, 'bench', '--op', 'get', '--keys', '64', '--size', '4K', '--seconds', '1')
+    rows = t.stop()
+    for row in rows:
+        check(row)
+    assert len([r for r in rows if r['command'] == 'Retrieve']) > 100
+    print(len(rows), 'rows of a load,', t.dropped, 'dropped')
+
+    # One controller alone: behind the load's come the tracer, the first put, and this one.
+    last = max(int(r['controller']) for r in rows)
+    t = Trace(d.uri, '--controller', str(last + 3))
+    peal(d.uri, 'put', 'a', '--value', '1')
+    peal(d.uri, 'put', 'b', '--value', '2')
+    peal(d.uri, 'put', 'c', '--value', '3')
+    rows = t.stop()
+    assert {r['key'] for r in rows} == {'b'}, rows
+
+    # A tracer that is killed leaves nothing switched on.
+    t = Trace(d.uri)
+    t.process.kill()
+    t.process.wait(60)
+    t.reader.join(60)
+    t = Trace(d.uri)
+    assert t.stop() == []
