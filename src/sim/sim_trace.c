@@ -18,6 +18,7 @@
 #include "base/must.h"
 
 #define NS_PER_MS UINT64_C(1000000)
+#define TRACE_LINE_BYTES 4096u /* to begin with; a power of two, as SIM_TRACE_LINE_MAX is */
 
 /* Where the importer is. */
 struct trace_reader {
@@ -25,7 +26,10 @@ struct trace_reader {
 	struct sim_trace_err *err;
 	const char *name;
 	uint64_t line_no;
-	uint64_t *ids; /* of the line under way */
+	/* the line under way */
+	char *line;
+	size_t cap_line;
+	uint64_t *ids;
 	size_t cap_ids;
 };
 
@@ -177,37 +181,59 @@ static int trace_take_line(struct trace_reader *r, const char *line, size_t len)
 	return err;
 }
 
-/* One line into buf: its length, 0 at the end, or a failure. */
-static ssize_t trace_next_line(struct trace_reader *r, FILE *in, char *buf)
+/* One more byte of the line and a NUL behind it; room grows to SIM_TRACE_LINE_MAX, no further. */
+static int trace_line_room(struct trace_reader *r, size_t len)
+{
+	size_t cap = r->cap_line ? 2 * r->cap_line : TRACE_LINE_BYTES;
+	char *line;
+
+	if (len + 1 < r->cap_line)
+		return 0;
+	if (len + 1 >= SIM_TRACE_LINE_MAX)
+		return trace_fail(r, -E2BIG, "expected a line of less than %u bytes",
+				  SIM_TRACE_LINE_MAX);
+	line = realloc(r->line, cap);
+	if (!line)
+		return trace_fail(r, -ENOMEM, "no memory for a line");
+	r->line = line;
+	r->cap_line = cap;
+	return 0;
+}
+
+/* One line into r->line: its length, 0 at the end, or a failure. */
+static ssize_t trace_next_line(struct trace_reader *r, FILE *in)
 {
 	size_t len = 0;
 	const char *nul;
-	int c = 0;
+	int c = 0, err;
 
 	r->line_no++;
 	errno = 0;
-	while (len < SIM_TRACE_LINE_MAX - 1 && c != '\n' && (c = getc_unlocked(in)) != EOF)
-		buf[len++] = (char)c;
-	buf[len] = 0;
+	while (c != '\n' && (c = getc_unlocked(in)) != EOF) {
+		err = trace_line_room(r, len);
+		if (err)
+			return err;
+		r->line[len++] = (char)c;
+	}
 	if (ferror(in))
 		return trace_fail(r, errno ? -errno : -EIO, "can't read: %s", strerror(errno));
-	if (len == SIM_TRACE_LINE_MAX - 1 && c != '\n')
-		return trace_fail(r, -E2BIG, "expected a line of less than %u bytes",
-				  SIM_TRACE_LINE_MAX);
-	nul = memchr(buf, 0, len);
+	if (!len)
+		return 0;
+	r->line[len] = 0;
+	nul = memchr(r->line, 0, len);
 	if (nul)
 		return trace_fail(r, -EINVAL, "expected text, got a NUL byte at %zu",
-				  (size_t)(nul - buf));
+				  (size_t)(nul - r->line));
 	return (ssize_t)len;
 }
 
-static int trace_read_lines(struct trace_reader *r, FILE *in, char *buf)
+static int trace_read_lines(struct trace_reader *r, FILE *in)
 {
 	ssize_t len;
 	int err;
 
-	while ((len = trace_next_line(r, in, buf)) > 0) {
-		err = trace_take_line(r, buf, (size_t)len);
+	while ((len = trace_next_line(r, in)) > 0) {
+		err = trace_take_line(r, r->line, (size_t)len);
 		if (err)
 			return err;
 	}
@@ -273,15 +299,14 @@ void sim_trace_fini(struct sim_trace *trace)
 int sim_trace_read(struct sim_trace *trace, FILE *in, const char *name, struct sim_trace_err *err)
 {
 	struct trace_reader r = {.trace = trace, .err = err, .name = name};
-	char *buf = malloc(SIM_TRACE_LINE_MAX);
 	int rc;
 
 	must(trace->nr_reqs == 0);
-	rc = buf ? trace_read_lines(&r, in, buf) : trace_fail(&r, -ENOMEM, "no memory for a line");
+	rc = trace_read_lines(&r, in);
 	if (rc)
 		sim_trace_fini(trace);
 	free(r.ids);
-	free(buf);
+	free(r.line);
 	return rc;
 }
 
