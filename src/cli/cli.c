@@ -103,6 +103,12 @@ int cli_result(ssize_t res)
 	return res == -ENOENT ? CLI_MISS : CLI_ERROR;
 }
 
+int cli_file_error(const char *verb, const char *path, const char *what)
+{
+	fprintf(stderr, "peal: can't %s %s: %s\n", verb, path ? path : what, strerror(errno));
+	return CLI_ERROR;
+}
+
 int cli_usage(const char *fmt, ...)
 {
 	va_list ap;

@@ -87,11 +87,8 @@ static int get_write(const char *path, const char *value, size_t bytes)
 	auto_fclose FILE *f = path ? fopen(path, "we") : NULL;
 	FILE *out = f ? f : stdout;
 
-	if ((path && !f) || fwrite(value, 1, bytes, out) != bytes || fflush(out)) {
-		fprintf(stderr, "peal: can't write %s: %s\n", path ? path : "standard output",
-			strerror(errno));
-		return CLI_ERROR;
-	}
+	if ((path && !f) || fwrite(value, 1, bytes, out) != bytes || fflush(out))
+		return cli_file_error("write", path, "standard output");
 	return CLI_OK;
 }
 

@@ -64,21 +64,16 @@ static int put_read(const char *path, char **value, size_t *bytes)
 	auto_fclose FILE *f = path && strcmp(path, "-") != 0 ? fopen(path, "re") : NULL;
 	FILE *in = f ? f : stdin;
 
-	if (path && !f && strcmp(path, "-") != 0) {
-		fprintf(stderr, "peal: can't read %s: %s\n", path, strerror(errno));
-		return CLI_ERROR;
-	}
+	if (path && !f && strcmp(path, "-") != 0)
+		return cli_file_error("read", path, "");
 	*value = malloc(room);
 	if (!*value) {
 		fprintf(stderr, "peal: no memory for a value\n");
 		return CLI_ERROR;
 	}
 	n = fread(*value, 1, room, in);
-	if (ferror(in)) {
-		fprintf(stderr, "peal: can't read %s: %s\n", path ? path : "standard input",
-			strerror(errno));
-		return CLI_ERROR;
-	}
+	if (ferror(in))
+		return cli_file_error("read", path, "standard input");
 	*bytes = n;
 	return CLI_OK;
 }

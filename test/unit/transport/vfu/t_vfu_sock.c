@@ -5,15 +5,14 @@
  */
 #include "rig.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include "base/rng.h"
 #include "core/fd_drop.h"
+#include "lingering.h"
 
 static const uint8_t version[] = {0, 0, 1, 0};
 
@@ -266,29 +265,6 @@ static void test_descriptors(void **state)
 		close(fds[i]);
 	r.nr_fds -= 40;
 	rig_fini(&r);
-}
-
-/* A connection that will never take what was written, and a close that would wait for that. */
-static int lingering(int *other)
-{
-	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct linger l = {1, 600};
-	socklen_t len = sizeof(sa);
-	int ls = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	static char buf[65536];
-
-	assert_int_equal(bind(ls, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	assert_int_equal(listen(ls, 1), 0);
-	assert_int_equal(getsockname(ls, (struct sockaddr *)&sa, &len), 0);
-	assert_int_equal(connect(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	*other = accept(ls, NULL, NULL);
-	assert_true(*other >= 0);
-	close(ls);
-	assert_int_equal(setsockopt(s, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
-	while (send(s, buf, sizeof(buf), MSG_DONTWAIT) > 0)
-		;
-	return s;
 }
 
 /* Sends the message with `nr` descriptors, the last of which lingers and is ours no more. */
