@@ -56,7 +56,7 @@ void cli_parse(const struct argp *argp, struct cli *c, int argc, char **argv, vo
 int cli_open(struct cli *c);
 /* The exit status of a result of libpeal's; a failure is printed. */
 int cli_result(ssize_t res);
-/* A file that can't be read or written, for errno: a message, then CLI_ERROR. NULL: `what` alone. */
+/* A file that can't be read or written, by errno: a message, then CLI_ERROR. No path: `what`. */
 int cli_file_error(const char *verb, const char *path, const char *what);
 /* A mistake in the arguments: the text and "expected", then CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_usage(const char *fmt, ...);

@@ -118,7 +118,8 @@ int main(int argc, char **argv)
 		dir = argc > 1 ? argv[1] : ".";
 	snprintf(path, sizeof(path), "%s/mooncake/conversation_a.jsonl", dir);
 	if (access(path, R_OK) != 0) {
-		printf("skipped: no recorded trace at %s; set PEAL_TRACES\n", path);
+		puts("skipped: no recorded trace; PEAL_TRACES names a folder with "
+		     "mooncake/conversation_a.jsonl");
 		return EXIT_SKIP;
 	}
 	return cmocka_run_group_tests(tests, load, unload);
