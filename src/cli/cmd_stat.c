@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peal stat: the namespace and the controller's health page (log 02h) in one look.
+ * peal stat: the namespace and the controller's health page (log 02h) in one look, and what the
+ * control plane says of its tiers where it may be asked.
  */
 /* tidy: no-test: test/unit/cli/t_cli.c runs it */
 #include <nvme/types.h>
@@ -9,9 +10,10 @@
 
 #include "base/le.h"
 #include "base/parse.h"
-#include "cli/cli.h"
+#include "cli/cli_rpc.h"
 
 #define STAT_UNIT_BYTES 512000ull
+#define STAT_TIMEOUT_MS 2000u
 
 static void stat_print(const struct peal_info *i, const struct nvme_smart_log *l)
 {
@@ -52,6 +54,55 @@ static void stat_print_json(const struct peal_info *i, const struct nvme_smart_l
 	       (unsigned long long)le64_get(l->power_on_hours));
 }
 
+static uint64_t stat_int(const json_t *o, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(o, key));
+}
+
+static void stat_tier(const json_t *t, size_t no)
+{
+	uint64_t hits = stat_int(t, "hits"), reads = hits + stat_int(t, "misses");
+	char used[16], capacity[16];
+
+	format_size(stat_int(t, "used_bytes"), used);
+	format_size(stat_int(t, "capacity_bytes"), capacity);
+	printf("tier %zu      %s: %s of %s, %llu keys, %llu of %llu reads hit (%.1f %%), %llu "
+	       "evicted\n",
+	       no, json_string_value(json_object_get(t, "name")), used, capacity,
+	       (unsigned long long)stat_int(t, "keys"), (unsigned long long)hits,
+	       (unsigned long long)reads, reads ? 100.0 * (double)hits / (double)reads : 0.0,
+	       (unsigned long long)stat_int(t, "evictions"));
+}
+
+/* Of the one namespace; nothing where there is no control plane, or not for us. */
+static json_t *stat_control(const struct cli *c, uint32_t nsid)
+{
+	json_t *all = NULL, *ns, *found = NULL;
+	bool is_error = true;
+	struct cli_rpc r;
+	size_t i;
+
+	if (cli_rpc_open(c, &r) == 0)
+		all = cli_rpc_call(&r, "stats", NULL, STAT_TIMEOUT_MS, &is_error);
+	cli_rpc_close(&r);
+	json_array_foreach(is_error ? NULL : json_object_get(all, "namespaces"), i, ns)
+	{
+		if (stat_int(ns, "nsid") == nsid)
+			found = json_incref(ns);
+	}
+	json_decref(all);
+	return found;
+}
+
+static void stat_tiers(const struct cli *c, uint32_t nsid)
+{
+	json_t *ns = stat_control(c, nsid), *t;
+	size_t i;
+
+	json_array_foreach(json_object_get(ns, "tiers"), i, t) stat_tier(t, i);
+	json_decref(ns);
+}
+
 static int stat_run(struct cli *c, int argc, char **argv)
 {
 	static const struct argp argp = {.doc = "Shows the namespace and the daemon's counters."};
@@ -67,6 +118,8 @@ static int stat_run(struct cli *c, int argc, char **argv)
 		rc = cli_result(peal_log(c->p, NVME_LOG_LID_SMART, 0, &l, sizeof(l)));
 	if (!rc)
 		(c->is_json ? stat_print_json : stat_print)(&info, &l);
+	if (!rc && !c->is_json)
+		stat_tiers(c, info.nsid);
 	return rc;
 }
 

@@ -258,8 +258,26 @@ static int walk_transports(struct walk *w, void *group, const yaml_node_t *node)
 	return walk_items(w, group, node, walk_transport);
 }
 
-static const struct walk_list walk_root_lists[] = {
-	{"transports", walk_transports}, {"namespaces", walk_namespaces}, {0}};
+static int walk_block(struct walk *w, void *group, const yaml_node_t *node)
+{
+	char expected[OPT_EXPECTED_BYTES] = "FILE[,size=SIZE][,lba=512|4096]";
+	const char *text = walk_text(node);
+
+	if (text && conf_block_parse(group, text, expected) == 0)
+		return 0;
+	return walk_bad(w, node, "blocks: '%.200s' is not good, expected %s", text ? text : "",
+			expected);
+}
+
+static int walk_blocks(struct walk *w, void *group, const yaml_node_t *node)
+{
+	return walk_items(w, group, node, walk_block);
+}
+
+static const struct walk_list walk_root_lists[] = {{"transports", walk_transports},
+						   {"namespaces", walk_namespaces},
+						   {"blocks", walk_blocks},
+						   {0}};
 
 /* ---- the file ---- */
 

@@ -56,6 +56,7 @@ static void test_small(void **state)
 		"http: {listen: '[::1]:0'}\n",
 		"http: {listen: none}\n",
 		"poll: 100\n",
+		"blocks: [\"/tmp/x,size=1M\", /tmp/y]\n",
 		"'reactors': \"3\"\n",
 		"reactors: &r 3\nlinger: *r\n",
 	};
@@ -102,6 +103,8 @@ static const struct {
 	 {"f.yaml:2:35: ", "yes or no"}},
 	{"namespaces:\n- name: kv\n  size: 1G\n  classes:\n  - id: 70000\n",
 	 {"f.yaml:5:9: id: '70000'", "from 1 to 65535"}},
+	{"blocks:\n- /tmp/x,lba=7\n", {"f.yaml:2:3: blocks: '/tmp/x,lba=7'", "lba=512|4096"}},
+	{"blocks:\n- [a]\n", {"f.yaml:2:3: blocks: ''"}},
 	{"transports:\n- tcq: {}\n", {"f.yaml:2:3: 'tcq' is no transport, expected vfu"}},
 	{"transports:\n- vfu\n", {"f.yaml:2:3: this is no transport"}},
 	{"transports:\n- vfu: {dri: /x}\n", {"f.yaml:2:9: 'dri' is no key", "dir, max_clients"}},

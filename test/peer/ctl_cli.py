@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""peal doctor, top and stat beside a real peald, and without one.
+
+usage: PEALD=... PEAL_CLI=... python3 -m pytest ctl_cli.py
+"""
+
+import json
+import os
+import pty
+import select
+import subprocess
+
+import peer
+import pytest
+
+PEALD = os.environ['PEALD']
+PEAL = os.environ['PEAL_CLI']
+CHECKS = ['kernel', 'memory', 'hugepages', 'memlock', 'files', 'io_uring', 'memfd', 'socket',
+          'daemon', 'gpu', 'cluster']
+
+
+@pytest.fixture(name='d', scope='module')
+def fixture_daemon():
+    with peer.daemon(PEALD, '--dram', '64M', '--ns', 'kv=32M', '--ns', 'other=16M') as d:
+        yield d
+
+
+def cli(uri, *args, **kw):
+    return subprocess.run([PEAL, '-u', uri, *args], capture_output=True, text=True, timeout=60,
+                          check=False, **kw)
+
+
+def test_doctor(d):
+    done = cli(d.uri, '--json', 'doctor')
+    lines = [json.loads(x) for x in done.stdout.splitlines()]
+    assert [x['check'] for x in lines] == CHECKS
+    state = {x['check']: x for x in lines}
+    assert state['socket']['state'] == 'good' and state['daemon']['state'] == 'good', lines
+    assert state['io_uring']['state'] == 'good' and state['memfd']['state'] == 'good', lines
+    # Whatever isn't good says what to do, or why that's fine.
+    assert all(x['text'] for x in lines)
+    assert done.returncode == (3 if any(x['state'] == 'bad' for x in lines) else 0)
+
+
+def test_doctor_without(tmp_path):
+    done = cli(f'vfu:{tmp_path}/cntrl', 'doctor')
+    assert done.returncode == 3
+    bad = {x.split()[1]: x for x in done.stdout.splitlines() if x.startswith('BAD')}
+    assert f'{tmp_path}/cntrl: ENOENT; start peald' in bad['socket']
+    assert f'{tmp_path}/rpc: ENOENT; is peald running' in bad['daemon']
+
+
+def test_top_lines(d):
+    done = cli(d.uri, 'top', '--count', '2', '--interval', '0.1')
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert sum(' kv ' in x for x in lines) == 2 and sum(' dram ' in x for x in lines) == 4, lines
+    assert '\x1b' not in done.stdout
+    done = cli('vfu:/nowhere/cntrl', 'top', '--count', '1')
+    assert done.returncode == 3 and '/nowhere/rpc: No such file' in done.stderr
+    assert cli(d.uri, 'top', '--interval', 'often').returncode == 2
+
+
+def test_top_screen(d):
+    """On a terminal: a screen, which q ends and which is put back."""
+    master, slave = pty.openpty()
+    with subprocess.Popen([PEAL, '-u', d.uri, 'top'], stdin=slave, stdout=slave,
+                          stderr=subprocess.PIPE, env=dict(os.environ, TERM='xterm')) as p:
+        os.close(slave)
+        seen = b''
+        while b'other' not in seen:
+            assert select.select([master], [], [], 60)[0], seen
+            seen += os.read(master, 65536)
+        os.write(master, b'q')
+        try:
+            while True:
+                seen += os.read(master, 65536)
+        except OSError:
+            pass  # the terminal has no other end any more
+        assert p.wait(60) == 0, p.stderr.read()
+    os.close(master)
+    assert b'\x1b[?1049h' in seen and b'\x1b[?1049l' in seen
+
+
+def test_stat(d):
+    subprocess.run([PEAL, '-u', d.uri, 'put', 'key', '-'], input=b'x' * 100, check=True, timeout=60)
+    done = cli(d.uri, 'stat')
+    assert done.returncode == 0 and 'tier 0      dram: ' in done.stdout, done
+    # Without a control plane: what the controller itself says.
+    env = dict(os.environ, PEAL_RPC='/nowhere/rpc')
+    done = cli(d.uri, 'stat', env=env)
+    assert done.returncode == 0 and 'capacity' in done.stdout and 'tier' not in done.stdout, done
