@@ -176,7 +176,9 @@ int peal_lease(struct peal *p, const struct peal_key *k, uint32_t ms, struct pea
  */
 ssize_t peal_lease_read(struct peal *p, struct peal_lease *l, uint64_t off, void *buf,
 			size_t bytes);
-/* Ends and frees it, also one that has run out; NULL is fine. */
+/*
+ * Ends and frees it, also one that has run out; NULL is fine. The daemon is told, not waited for.
+ */
 int peal_release(struct peal *p, struct peal_lease *l);
 
 /*

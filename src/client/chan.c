@@ -16,6 +16,7 @@
 #include "client/errmsg.h"
 
 #define CHAN_DEPTH 64u
+#define CHAN_POSTS_MAX 16u /* of it, with those that timed out */
 #define CHAN_SPIN_NS (25 * MONO_NS_PER_US)
 #define CHAN_COND_NS (50 * MONO_NS_PER_MS)
 #define CHAN_ARM_NS (100 * MONO_NS_PER_MS)
@@ -121,6 +122,13 @@ static int chan_pick(struct conn *c, struct chan **out, uint64_t deadline_ns)
 	if (!err)
 		*out = ch;
 	return err;
+}
+
+struct chan *chan_mine(struct conn *c)
+{
+	struct chan *ch = atomic_load_explicit(&c->chans[chan_index(c)], memory_order_acquire);
+
+	return ch ? ch : atomic_load_explicit(&c->chans[0], memory_order_acquire);
 }
 
 /* Takes what has come. Locked, and no other thread is the poller. */
@@ -247,7 +255,7 @@ static int chan_wait(struct chan *ch, const struct chan_slot *s, uint64_t deadli
 	return err;
 }
 
-static int chan_submit(struct chan *ch, struct chan_cmd *cmd, int cid)
+static int chan_submit(struct chan *ch, const struct chan_cmd *cmd, int cid)
 {
 	struct nvme_sqe *sqe = qp_sqe(ch->q);
 	int err = 0;
@@ -266,17 +274,18 @@ static int chan_submit(struct chan *ch, struct chan_cmd *cmd, int cid)
 	return 0;
 }
 
-static void chan_give_up(struct chan *ch, struct chan_cmd *cmd, int cid)
+/* Nobody waits for it (any more). buf: its data's, or NULL. */
+static void chan_give_up(struct chan *ch, struct buf *buf, int cid)
 {
 	struct chan_slot *s = &ch->slots[cid];
 
 	s->state = CONN_SLOT_GIVEN_UP;
 	s->buf.ptr = NULL;
 	ch->nr_given_up++;
-	if (!cmd->buf)
+	if (!buf)
 		return;
-	s->buf = *cmd->buf;
-	cmd->buf->ptr = NULL;
+	s->buf = *buf;
+	buf->ptr = NULL;
 	bufs_quarantine(&ch->conn->bufs, &s->buf);
 }
 
@@ -297,7 +306,7 @@ static int chan_run(struct chan *ch, struct chan_cmd *cmd, uint64_t deadline_ns)
 	err = chan_wait(ch, &ch->slots[cid], deadline_ns);
 	if (err) {
 		/* Dead: the buffer goes with the connection, nobody else will get it. */
-		chan_give_up(ch, cmd, cid);
+		chan_give_up(ch, cmd->buf, cid);
 		return err;
 	}
 	cmd->dw0 = ch->slots[cid].cqe.dw0;
@@ -306,6 +315,28 @@ static int chan_run(struct chan *ch, struct chan_cmd *cmd, uint64_t deadline_ns)
 	ch->slots[cid].state = CONN_SLOT_FREE;
 	qp_cid_put(ch->q, (uint16_t)cid);
 	return 0;
+}
+
+int chan_post(struct chan *ch, const struct chan_cmd *cmd)
+{
+	int cid = -EAGAIN, err;
+
+	must(!cmd->data_bytes);
+	pthread_mutex_lock(&ch->lock);
+	if (!ch->has_poller)
+		chan_reap(ch);
+	if (ch->nr_given_up < CHAN_POSTS_MAX)
+		cid = qp_cid_get(ch->q);
+	err = cid < 0 ? cid : chan_submit(ch, cmd, cid);
+	if (!err)
+		chan_give_up(ch, NULL, cid);
+	pthread_mutex_unlock(&ch->lock);
+	return err;
+}
+
+bool chan_wake(const struct chan *ch)
+{
+	return qp_wake(ch->q);
 }
 
 int chan_exec(struct conn *c, struct chan_cmd *cmd, uint64_t deadline_ns)

@@ -34,6 +34,16 @@ struct chan_cmd {
  */
 int chan_exec(struct conn *c, struct chan_cmd *cmd, uint64_t deadline_ns);
 
+/* The channel that this thread's last chan_exec() went through. */
+struct chan *chan_mine(struct conn *c);
+/*
+ * Sends a command without data and doesn't wait: whoever next looks at the channel takes its CQE,
+ * and nobody its status. -EAGAIN: that many are unanswered; chan_exec() waits. Any thread.
+ */
+int chan_post(struct chan *ch, const struct chan_cmd *cmd);
+/* A command will come soon: the worker is to be awake then. True: it slept. Any thread. */
+bool chan_wake(const struct chan *ch);
+
 /* Frees what late completions have released, on all channels. */
 void chan_reap_all(struct conn *c);
 /* Every waiter looks again: the connection is dead. */

@@ -21,12 +21,14 @@
 
 #define LEASE_REPLY_BYTES 65536u
 #define LEASE_RELEASE_NS (500 * MONO_NS_PER_MS)
+#define LEASE_WAKE_NS (40 * MONO_NS_PER_US)
 
 struct lease {
 	struct peal_lease pub;
 	struct list node; /* p->leases */
 	struct peal *p;
 	struct conn *conn;
+	struct chan *ch; /* whose worker keeps it */
 	uint64_t key_hash;
 	struct peal_extent ext[];
 };
@@ -122,6 +124,7 @@ static int lease_make(struct call *call, uint32_t bytes, uint64_t asked_ns, stru
 	l->key_hash = hash_key(call->key->b, call->key->len);
 	conn_get(call->conn);
 	l->conn = call->conn;
+	l->ch = chan_mine(call->conn);
 	l->p = call->p;
 	pthread_mutex_lock(&l->p->lock);
 	list_add_tail(&l->p->leases, &l->node);
@@ -180,13 +183,18 @@ int lease_drop(struct peal_lease *pub)
 				       .cdw10 = (uint32_t)pub->id,
 				       .cdw11 = (uint32_t)(pub->id >> 32),
 			       }};
-	uint64_t until = mono_ns() + LEASE_RELEASE_NS;
 	int err;
 
-	/* Also after a deadline: it must not hold the arena longer than it need. */
-	err = conn_is_dead(l->conn) ? 0 : chan_exec(l->conn, &cmd, until);
-	if (!err)
-		err = errmsg_errno(cmd.status);
+	/*
+	 * Also after a deadline: it must not hold the arena longer than it need. Nobody waits for
+	 * the answer, unless a daemon that doesn't answer has left too many.
+	 */
+	err = conn_is_dead(l->conn) ? 0 : chan_post(l->ch, &cmd);
+	if (err == -EAGAIN) {
+		err = chan_exec(l->conn, &cmd, mono_ns() + LEASE_RELEASE_NS);
+		if (!err)
+			err = errmsg_errno(cmd.status);
+	}
 	lease_free(l);
 	/* It had run out already, or went with the daemon. */
 	return err == -ENOENT || err == -ENOTCONN ? 0 : err;
@@ -250,10 +258,23 @@ static int lease_copy_chunk(const struct lease *l, uint64_t chunk, uint64_t rang
 	return seal == l->pub.seals[chunk] ? 0 : -EILSEQ;
 }
 
+/*
+ * A worker without work sleeps after some 50 us, and to wake it takes 5 to 40. Behind the value's
+ * last byte comes its release, so it is woken while the last bytes are copied. True: it was.
+ */
+static bool lease_wake(const struct lease *l, uint64_t start_ns, uint64_t done, uint64_t left)
+{
+	if ((mono_ns() - start_ns) * left > LEASE_WAKE_NS * done)
+		return false;
+	return chan_wake(l->ch);
+}
+
 ssize_t lease_copy(const struct peal_lease *pub, uint64_t off, void *buf, size_t bytes)
 {
 	const struct lease *l = lease_of(pub);
 	uint64_t end = off + bytes < pub->value_bytes ? off + bytes : pub->value_bytes;
+	uint64_t start_ns = mono_ns();
+	bool is_awake = end < pub->value_bytes;
 	uint8_t *own = NULL, *to = buf;
 	int err = 0;
 
@@ -270,6 +291,8 @@ ssize_t lease_copy(const struct peal_lease *pub, uint64_t off, void *buf, size_t
 		err = lease_copy_chunk(l, chunk, range, to, own);
 		to += range[1] - range[0];
 		at = range[1];
+		if (!is_awake && at < end)
+			is_awake = lease_wake(l, start_ns, at - off, end - at);
 	}
 	free(own);
 	if (err) {

@@ -261,14 +261,20 @@ void qp_push(struct qp *q)
 	q->sq_tail = peal_ring_next(q->sq_tail, q->size);
 }
 
-void qp_ring(struct qp *q)
+bool qp_wake(const struct qp *q)
 {
 	uint64_t one = 1;
 
+	if (!q->sleeping || !__atomic_load_n(q->sleeping, __ATOMIC_SEQ_CST))
+		return false;
+	/* It fails when the counter is full: then it has been woken already. */
+	return write(q->wake_fd, &one, sizeof(one)) > 0;
+}
+
+void qp_ring(struct qp *q)
+{
 	__atomic_store_n(q->sq_doorbell, q->sq_tail, __ATOMIC_SEQ_CST);
-	if (q->sleeping && __atomic_load_n(q->sleeping, __ATOMIC_SEQ_CST) &&
-	    write(q->wake_fd, &one, sizeof(one)) < 0)
-		return; /* the counter is full: it is awake */
+	qp_wake(q);
 }
 
 static uint64_t qp_load_high(const struct nvme_cqe *cqe)

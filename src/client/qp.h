@@ -73,6 +73,8 @@ struct nvme_sqe *qp_sqe(struct qp *q); /* the next slot, zeroed */
 int qp_set_data(struct qp *q, struct nvme_sqe *sqe, uint64_t iova, uint64_t bytes);
 void qp_push(struct qp *q);
 void qp_ring(struct qp *q);
+/* Ends the worker's sleep: something will come. False: it didn't sleep. Any thread. */
+bool qp_wake(const struct qp *q);
 
 bool qp_has_cqe(const struct qp *q);
 unsigned qp_reap(struct qp *q, struct nvme_cqe *cqes, unsigned max);

@@ -86,6 +86,11 @@ bool reactor_is_current(const struct reactor *r)
 	return r->is_current;
 }
 
+void reactor_expect(struct reactor *r, uint64_t within_ns)
+{
+	r->awake_ns = max_t(uint64_t, r->awake_ns, r->turn_ns + within_ns);
+}
+
 void reactor_io(struct reactor *r, struct io_req *io)
 {
 	r->env->ops->io_submit(r->env, io);
@@ -295,7 +300,7 @@ void reactor_run(struct reactor *r)
 	while (!atomic_load_explicit(&r->stop, memory_order_acquire)) {
 		if (reactor_step(r) > 0)
 			r->busy_ns = r->turn_ns;
-		else if (r->turn_ns - r->busy_ns >= r->spin_ns)
+		else if (r->turn_ns - r->busy_ns >= r->spin_ns && r->turn_ns >= r->awake_ns)
 			reactor_sleep(r);
 	}
 }

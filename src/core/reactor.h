@@ -86,6 +86,9 @@ void reactor_send(struct reactor *from, struct reactor *to, struct mbox_msg *m);
  */
 uint64_t reactor_nr_flushes(const struct reactor *from);
 
+/* From r's own turn: work is expected within that time, so it doesn't sleep before. */
+void reactor_expect(struct reactor *r, uint64_t within_ns);
+
 void reactor_io(struct reactor *r, struct io_req *io); /* env->io_submit */
 
 /*

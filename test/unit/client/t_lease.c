@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "peal/seal.h"
+#include "peal/vendor.h"
 
 #define BYTES 300000u
 
@@ -94,6 +95,34 @@ static void test_daemon_gone(void **state)
 	assert_int_equal(peal_release(c->p, l), 0);
 }
 
+/*
+ * Nobody waits for a release: a daemon that is stopped holds up none, until 16 are unanswered. When
+ * it goes on, all of them reach it.
+ */
+static void test_release_stopped(void **state)
+{
+	struct client *c = *state;
+	struct peal_key k = peal_key_text("k");
+	struct peal_lease *l[20];
+	unsigned nr = 0;
+
+	assert_int_equal(peal_put(c->p, &k, "x", 1, NULL), 0);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(peal_lease(c->p, &k, 1000, &l[i]), 0);
+	for (; nr < 3; nr++)
+		assert_int_equal(peal_release(c->p, l[nr]), 0);
+	assert_int_equal(peal_exist(c->p, &k, NULL), 0);
+	assert_int_equal(fake_nr_cmds(c->f, PEAL_OPC_RELEASE), 3);
+	fake_pause(c->f, true);
+	for (; nr < 3 + 16; nr++)
+		assert_int_equal(peal_release(c->p, l[nr]), 0);
+	assert_int_equal(fake_nr_cmds(c->f, PEAL_OPC_RELEASE), 3);
+	assert_int_equal(peal_release(c->p, l[nr]), -ETIMEDOUT);
+	fake_pause(c->f, false);
+	assert_int_equal(peal_exist(c->p, &k, NULL), 0);
+	assert_int_equal(fake_nr_cmds(c->f, PEAL_OPC_RELEASE), 20);
+}
+
 static void test_none(void **state)
 {
 	struct client *c = *state;
@@ -114,6 +143,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_read, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_corrupt, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_daemon_gone, setup, client_teardown),
+		cmocka_unit_test_setup_teardown(test_release_stopped, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_none, setup_no_arena, client_teardown),
 	};
 

@@ -381,13 +381,106 @@ static void t_sleep_until(void **state)
 	assert_false(timeout_is_set(&t));
 }
 
+/* Who expects work doesn't sleep for it, and sleeps when it hasn't come. */
+struct expect {
+	struct poller p;
+	struct reactor *r;
+	uint64_t until_ns;
+	bool has_slept;
+};
+
+static int expect_poll(struct poller *p)
+{
+	clock_ns += 100;
+	return 0;
+}
+
+static void expect_wait(void *arg, struct env *env, uint64_t until_ns)
+{
+	struct expect *x = arg;
+
+	assert_in_range(clock_ns, x->until_ns, x->until_ns + 100000);
+	x->has_slept = true;
+	reactor_stop(x->r);
+}
+
+static void t_expect(void **state)
+{
+	struct expect x = {.p = {.poll = expect_poll, .max_sleep_ns = UINT64_MAX}};
+	struct env_sim_opts o = {.seed = 1, .clock_ns = &clock_ns, .wait = expect_wait, .arg = &x};
+
+	x.r = make(0, &o);
+	reactor_poller_add(x.r, &x.p);
+	x.until_ns = reactor_now_ns(x.r) + 1000000;
+	reactor_expect(x.r, 1000000);
+	reactor_expect(x.r, 10); /* what was expected before still is */
+	reactor_run(x.r);
+	assert_true(x.has_slept);
+	reactor_poller_del(x.r, &x.p);
+	reactor_destroy(x.r);
+}
+
+/* What a message's function sends is on its way before the pollers run, the rest when they have. */
+struct answer {
+	struct poller p;
+	struct mbox_msg ask, answer, late;
+	struct reactor *from, *to;
+	unsigned nr;
+};
+
+static void answer_ran(struct mbox_msg *m)
+{
+}
+
+static void answer_ask(struct mbox_msg *m)
+{
+	struct answer *a = container_of(m, struct answer, ask);
+
+	reactor_send(a->from, a->to, &a->answer);
+}
+
+static int answer_poll(struct poller *p)
+{
+	struct answer *a = container_of(p, struct answer, p);
+
+	assert_ptr_equal(atomic_load(&a->to->mbox.head), &a->answer);
+	assert_int_equal(reactor_nr_flushes(a->from), 1);
+	reactor_send(a->from, a->to, &a->late);
+	assert_ptr_equal(atomic_load(&a->to->mbox.head), &a->answer);
+	a->nr++;
+	return 1;
+}
+
+static void t_answers_first(void **state)
+{
+	struct answer a = {.p.poll = answer_poll,
+			   .ask.fn = answer_ask,
+			   .answer.fn = answer_ran,
+			   .late.fn = answer_ran,
+			   .from = make(0, NULL),
+			   .to = make(1, NULL)};
+
+	reactor_poller_add(a.from, &a.p);
+	mbox_post(a.from, &a.ask);
+	assert_int_equal(reactor_nr_flushes(a.from), 0);
+	reactor_step(a.from);
+	assert_int_equal(a.nr, 1);
+	assert_int_equal(reactor_nr_flushes(a.from), 2);
+	assert_ptr_equal(atomic_load(&a.to->mbox.head), &a.late);
+	assert_int_equal(reactor_step(a.to), 2);
+	reactor_poller_del(a.from, &a.p);
+	reactor_destroy(a.from);
+	reactor_destroy(a.to);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_mail_budget), cmocka_unit_test(t_pollers),
-		cmocka_unit_test(t_timeouts),	 cmocka_unit_test(t_send),
-		cmocka_unit_test(t_round),	 cmocka_unit_test(t_idle),
-		cmocka_unit_test(t_sleep_until),
+		cmocka_unit_test(t_mail_budget),   cmocka_unit_test(t_pollers),
+		cmocka_unit_test(t_timeouts),	   cmocka_unit_test(t_send),
+		cmocka_unit_test(t_round),	   cmocka_unit_test(t_idle),
+		cmocka_unit_test(t_sleep_until),   cmocka_unit_test(t_expect),
+		cmocka_unit_test(t_answers_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
