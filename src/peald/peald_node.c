@@ -126,8 +126,13 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	};
 	struct tgt_ns *ns;
 	char size[16];
-	int err = kv_ns_create(n->subsys, &ko, &ns);
+	int err;
 
+	if (ssd)
+		log_info("namespace %s: opening its SSD files in %s; made anew, or after a crash, "
+			 "that takes a while",
+			 o->ns[i].name, ssd->path);
+	err = kv_ns_create(n->subsys, &ko, &ns);
 	if (!err)
 		err = tgt_subsys_ns_add(n->subsys, ns, i + 1);
 	if (err) {

@@ -126,7 +126,7 @@ static void ssd_destroy(struct store *st)
 	struct ssd *s = ssd_of(st);
 	struct ssd_dev *dev = s->dev;
 
-	must(!s->buf_head && !s->get_head && !s->kill_head);
+	must(!s->buf_head && !s->gets[0].head && !s->gets[1].head && !s->kill_head);
 	ssd_recover_close(s);
 	ssd_free(s);
 	dev->ops->close(dev);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/container.h"
 
 #define DEV_ZERO_BYTES (4u << 20)
@@ -77,6 +78,21 @@ static int dev_take(struct ssd_dev *dev, const char *path, int flags)
 	return err;
 }
 
+/* A name is as durable as its folder. */
+static int dev_sync_folder(const char *path)
+{
+	char folder[4096];
+	char *slash;
+	auto_close int fd = -1;
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	slash = strrchr(folder, '/');
+	if (slash)
+		slash[1] = 0;
+	fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 || fsync(fd) ? -errno : 0;
+}
+
 /* Under another name until it is whole. */
 static int dev_make(struct ssd_dev *dev, const char *path, uint64_t bytes)
 {
@@ -94,6 +110,8 @@ static int dev_make(struct ssd_dev *dev, const char *path, uint64_t bytes)
 		err = dev_zero(dev);
 	if (!err && rename(tmp, path))
 		err = -errno;
+	if (!err)
+		err = dev_sync_folder(path);
 	if (err) {
 		unlink(tmp);
 		close(dev->fd);

@@ -196,6 +196,10 @@ enum ssd_evict_state {
 	SSD_EVICT_WALK,	  /* what the lines did not tell */
 };
 
+struct ssd_gets {
+	struct store_io *head, *tail;
+};
+
 #define SSD_TOMBS 64u
 #define SSD_EVICT_BLOCKS 64u /* of a footer, read at a time */
 
@@ -266,7 +270,7 @@ struct ssd {
 	struct ssd_kill *kills;
 	struct list free_kills;
 	struct store_io *buf_head, *buf_tail; /* BUFs that wait for staging */
-	struct store_io *get_head, *get_tail;
+	struct ssd_gets gets[2];	      /* GETs that wait for a large, a small buffer */
 	struct store_io *kill_head, *kill_tail;
 	uint32_t nr_waits;
 	struct ssd_evict evict;

@@ -28,24 +28,30 @@ bool ssd_read_is(const struct ssd *s, const void *pin)
 	       (const struct ssd_read *)pin < s->reads + SSD_READS_SMALL + SSD_READS_LARGE;
 }
 
-static void read_wait(struct ssd *s, struct store_io *io)
+static void read_wait(struct ssd_gets *q, struct store_io *io)
 {
 	ssd_frame(io)->next = NULL;
-	if (s->get_tail)
-		ssd_frame(s->get_tail)->next = io;
+	if (q->tail)
+		ssd_frame(q->tail)->next = io;
 	else
-		s->get_head = io;
-	s->get_tail = io;
+		q->head = io;
+	q->tail = io;
 }
 
-static void read_wake(struct ssd *s)
+/*
+ * In the order in which they came, one queue for each size of buffer: of a reader's pieces the
+ * first never waits for a buffer that a later one holds.
+ */
+static void read_wake(struct ssd *s, bool is_small)
 {
+	struct ssd_gets *q = &s->gets[is_small];
+	struct list *free = is_small ? &s->free_small_reads : &s->free_large_reads;
 	struct store_io *io;
 
-	for (uint32_t i = 0; i < WAKES_MAX && (io = s->get_head); i++) {
-		s->get_head = ssd_frame(io)->next;
-		if (!s->get_head)
-			s->get_tail = NULL;
+	for (uint32_t i = 0; i < WAKES_MAX && (io = q->head) && !list_is_empty(free); i++) {
+		q->head = ssd_frame(io)->next;
+		if (!q->head)
+			q->tail = NULL;
 		ssd_read_get(&s->st, io);
 	}
 }
@@ -55,7 +61,7 @@ static void read_free(struct ssd_read *r)
 	struct ssd *s = r->s;
 
 	list_add_head(r->is_small ? &s->free_small_reads : &s->free_large_reads, &r->node);
-	read_wake(s);
+	read_wake(s, r->is_small);
 }
 
 /* ---- a miss ---------------------------------------------------------------------------------- */
@@ -223,6 +229,7 @@ void ssd_read_get(struct store *st, struct store_io *io)
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
 	struct ssd_read *r;
 	struct list *free;
+	bool is_small;
 
 	if (!e) {
 		counter_add(&s->count.misses, 1);
@@ -237,9 +244,10 @@ void ssd_read_get(struct store *st, struct store_io *io)
 		read_gone(io, e->ver);
 		return;
 	}
-	free = e->len <= SSD_PACKED_MAX ? &s->free_small_reads : &s->free_large_reads;
+	is_small = e->len <= SSD_PACKED_MAX;
+	free = is_small ? &s->free_small_reads : &s->free_large_reads;
 	if (list_is_empty(free)) {
-		read_wait(s, io);
+		read_wait(&s->gets[is_small], io);
 		return;
 	}
 	r = list_first_entry(free, struct ssd_read, node);

@@ -43,24 +43,23 @@ static bool recover_is_newer(const struct ssd *s, const struct ssd_entry *e,
 	return p->off > e->off;
 }
 
-static int recover_value(struct ssd_recover *r, const struct ssd_rec_info *ri, uint32_t seg,
-			 uint32_t off)
+static void recover_value(struct ssd_recover *r, const struct ssd_rec_info *ri, uint32_t seg,
+			  uint32_t off)
 {
 	struct ssd *s = r->s;
 	struct ssd_place p = {.seg = seg, .off = off, .ver = ri->ver, .len = ri->value_len};
 	struct ssd_entry *e = ssd_index_find(&s->ix, &ri->key);
-	int err;
 
 	if (e && !recover_is_newer(s, e, &p))
-		return 0;
+		return;
 	if (!e) {
-		err = ssd_index_reserve(&s->ix, &ri->key);
-		if (err)
-			return err;
+		if (ssd_index_reserve(&s->ix, &ri->key)) {
+			r->is_full = true;
+			return;
+		}
 		ssd_index_unreserve(&s->ix);
 	}
 	ssd_seg_enter(s, &ri->key, &p);
-	return 0;
 }
 
 static int recover_line(struct ssd_recover *r, const struct ssd_line *line, uint32_t seg)
@@ -75,8 +74,10 @@ static int recover_line(struct ssd_recover *r, const struct ssd_line *line, uint
 	    r->s->super.seg_bytes)
 		return 0;
 	r->s->ver = max_t(uint64_t, r->s->ver, ri.ver);
-	if (ri.kind == SSD_REC_VALUE)
-		return recover_value(r, &ri, seg, off);
+	if (ri.kind == SSD_REC_VALUE) {
+		recover_value(r, &ri, seg, off);
+		return 0;
+	}
 	return vec_push(&r->tombs, (struct ssd_recover_tomb){ri.key, ri.ver}) ? 0 : -ENOMEM;
 }
 
@@ -313,13 +314,16 @@ static int recover_forget(struct ssd_recover *r, uint32_t seg)
 	return err;
 }
 
-/* A crash in the middle of an eviction may leave nothing free, and eviction needs something. */
+/*
+ * A crash in the middle of an eviction may leave nothing free, and eviction needs something; and a
+ * smaller index than before can't know all that is there.
+ */
 static int recover_room(struct ssd_recover *r)
 {
 	struct ssd *s = r->s;
 	int seg, err;
 
-	if (s->nr_free >= FREE_AT_START)
+	if (s->nr_free >= FREE_AT_START && !r->is_full)
 		return 0;
 	for (uint32_t i = 0; i < s->nr_segs; i++) {
 		if (s->segs[i].state != SSD_SEALED)

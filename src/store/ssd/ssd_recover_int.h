@@ -21,6 +21,7 @@ struct ssd_recover {
 	uint8_t *scan; /* a window of the segment */
 	uint64_t scan_start;
 	uint32_t scan_len;
+	bool is_full; /* the index had no room: what it hasn't got must not stay a line */
 	VEC(struct ssd_recover_tomb)
 	tombs;
 };

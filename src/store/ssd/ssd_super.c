@@ -82,6 +82,12 @@ static uint64_t super_seg_bytes(const struct ssd *s)
 
 	if (!bytes)
 		bytes = max_t(uint64_t, s->dev->bytes / 32, 1u << 20);
+	/* The largest value shall fit, if the file has room for a few of them at all. */
+	if (!s->opts.segment_bytes)
+		bytes = max_t(
+			uint64_t, bytes,
+			min_t(uint64_t, s->dev->bytes / (SSD_SEGS_MIN + 2),
+			      ssd_format_value_bytes(s->opts.value_max, true) + 8 * SSD_BLOCK));
 	bytes = min_t(uint64_t, bytes, 256u << 20);
 	return max_t(uint64_t, align_down(bytes, SSD_BLOCK), SSD_SEG_BYTES_MIN);
 }

@@ -90,6 +90,37 @@ static void in_pieces(void **state)
 	ssd_world_destroy(sw);
 }
 
+/* More readers than there are buffers: each gets its pieces, in order, and all end. */
+#define NR_READERS 60
+
+static void many_readers(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 << 20, 8 << 20);
+	struct reader *r = calloc(NR_READERS, sizeof(*r));
+
+	assert_non_null(r);
+	for (uint32_t i = 0; i < 6; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, i % 2 ? 4 << 20 : 5000), 0);
+	for (uint32_t i = 0; i < NR_READERS; i++) {
+		r[i].key = world_key(i % 6);
+		r[i].gen = 1;
+		r[i].rd = (struct store_read){.set = sw->w.set,
+					      .home = sw->w.r[0],
+					      .key = r[i].key,
+					      .len = UINT64_MAX,
+					      .piece = reader_piece,
+					      .end = reader_end};
+		store_read_start(&r[i].rd);
+	}
+	for (uint32_t i = 0; i < NR_READERS; i++) {
+		world_until(&sw->w, &r[i].is_over);
+		assert_int_equal(r[i].res, 0);
+		assert_int_equal(r[i].got, i % 2 ? 4 << 20 : 5000);
+	}
+	free(r);
+	ssd_world_destroy(sw);
+}
+
 static void conditions(void **state)
 {
 	struct ssd_world *sw = ssd_world_create(16 << 20, 1 << 20);
@@ -173,9 +204,9 @@ static void full_index(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put_get_del), cmocka_unit_test(in_pieces),
-		cmocka_unit_test(conditions),  cmocka_unit_test(space),
-		cmocka_unit_test(full_index),
+		cmocka_unit_test(put_get_del),	cmocka_unit_test(in_pieces),
+		cmocka_unit_test(many_readers), cmocka_unit_test(conditions),
+		cmocka_unit_test(space),	cmocka_unit_test(full_index),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

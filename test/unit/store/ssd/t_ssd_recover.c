@@ -172,6 +172,28 @@ static void refused(void **state)
 	ssd_world_destroy(sw);
 }
 
+/* An index that holds less than there is: some keys are lost, for good; the others are right. */
+static void smaller_index(void **state)
+{
+	struct ssd_world *sw = filled();
+	unsigned nr;
+
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(world_op(&sw->w, STORE_DEL, i), 0);
+	ssd_world_end(sw);
+	sw->o.max_keys = NR_KEYS / 2;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	nr = nr_there(sw);
+	assert_true(nr > NR_KEYS / 2 - 20 && nr <= NR_KEYS / 2);
+	ssd_world_end(sw);
+	sw->o.max_keys = 16384;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	assert_int_equal(nr_there(sw), nr);
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(world_get(&sw->w, i, 1, LEN), -ENOENT);
+	ssd_world_destroy(sw);
+}
+
 static void too_small(void **state)
 {
 	struct ssd_world sw = {.o = {.name = "test", .value_max = 1 << 20, .nr_shards = 1}};
@@ -235,10 +257,15 @@ static void nth_failure(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lives),      cmocka_unit_test(unsynced),
-		cmocka_unit_test(refused),    cmocka_unit_test(too_small),
-		cmocka_unit_test(unreadable), cmocka_unit_test(nth_failure),
-		cmocka_unit_test(truncated),  cmocka_unit_test(every_sector_flipped),
+		cmocka_unit_test(lives),
+		cmocka_unit_test(unsynced),
+		cmocka_unit_test(smaller_index),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(too_small),
+		cmocka_unit_test(unreadable),
+		cmocka_unit_test(nth_failure),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(every_sector_flipped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
