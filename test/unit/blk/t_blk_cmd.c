@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "blk_host.h"
 
@@ -132,12 +133,63 @@ static void t_counts(void **state)
 	blk_host_fini(&h);
 }
 
+/*
+ * Whatever a host writes: each command ends once, the file keeps its size, blocks that no good
+ * write could have touched keep their bytes.
+ */
+static void t_random(void **state)
+{
+	static uint8_t keep[64 * 512], now[64 * 512];
+	struct blk_host h;
+	uint64_t nr;
+
+	blk_host_init(&h, &(struct blk_host_opts){.nr_workers = 2, .seed = unit_seed(7)});
+	nr = h.bytes / 512;
+	rng_fill(&h.rng, keep, sizeof(keep));
+	assert_int_equal(pwrite(h.fd, keep, sizeof(keep), (off_t)(h.bytes - sizeof(keep))),
+			 sizeof(keep));
+	h.hole = 8u << 20;
+	h.hole_len = 12288;
+	for (unsigned i = 0; i < 4000; i++) {
+		static const uint8_t opcs[] = {0, 1, 2, 5, 8, 9};
+		struct nvme_sqe sqe;
+
+		rng_fill(&h.rng, &sqe, sizeof(sqe));
+		sqe.nsid = 2;
+		if (!rng_chance(&h.rng, 1, 50))
+			sqe.opc = opcs[rng_below(&h.rng, sizeof(opcs))];
+		sqe.flags &= rng_chance(&h.rng, 1, 8) ? 0xff : 0xc0;
+		/* Often a range that is nearly right: before the last 64 blocks, or too long. */
+		if (rng_chance(&h.rng, 3, 4)) {
+			bool is_out = rng_chance(&h.rng, 1, 4);
+			uint32_t nlb = 1 + (uint32_t)rng_below(&h.rng, 300);
+
+			sqe.cdw10 = (uint32_t)(is_out ? nr - 10 + rng_below(&h.rng, 300)
+						      : rng_below(&h.rng, nr - 64 - nlb));
+			sqe.cdw11 = 0;
+			sqe.cdw12 = (sqe.cdw12 & 0xffff0000) | (is_out ? nlb + 10 : nlb - 1);
+		}
+		if (rng_chance(&h.rng, 1, 2))
+			blk_host_data(&sqe, rng_below(&h.rng, BLK_HOST_MEM_BYTES),
+				      rng_below(&h.rng, 512 * 300));
+		/* Ranges of a list in memory that is random may be anything: none that is good. */
+		if (sqe.opc == BLK_DSM)
+			sqe.cdw11 &= ~4u;
+		blk_host_run(&h, &sqe);
+	}
+	assert_int_equal(lseek(h.fd, 0, SEEK_END), h.bytes);
+	assert_int_equal(pread(h.fd, now, sizeof(now), (off_t)(h.bytes - sizeof(now))),
+			 sizeof(now));
+	assert_memory_equal(now, keep, sizeof(keep));
+	blk_host_fini(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_ranges), cmocka_unit_test(t_opcodes),
 		cmocka_unit_test(t_lost),   cmocka_unit_test(t_lost_together),
-		cmocka_unit_test(t_counts),
+		cmocka_unit_test(t_counts), cmocka_unit_test(t_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
