@@ -70,11 +70,16 @@ static void get_marked(struct kv_get *get, struct mem_xfer *x)
 	}
 }
 
+static uint64_t get_sent(const struct kv_get *get, uint64_t value_len)
+{
+	return value_len > get->off ? min_t(uint64_t, value_len - get->off, get->room) : 0;
+}
+
 /*
  * [off, off + len) of a value of value_len; get->vi stands at the chunk of off, seals[0] is that
  * chunk's.
  */
-static void get_xfer(struct kv_get *get, uint64_t off, uint64_t len, uint32_t value_len)
+static struct mem_xfer *get_xfer(struct kv_get *get, uint64_t off, uint64_t len, uint32_t value_len)
 {
 	struct tgt_req *req = get_req(get);
 	const struct store_key *key = &kv_cmd_of(req)->key;
@@ -91,7 +96,17 @@ static void get_xfer(struct kv_get *get, uint64_t off, uint64_t len, uint32_t va
 	x->value_len = value_len;
 	x->value = &get->vi.it;
 	x->peer = req->iter;
-	mem_xfer_submit(req->sq->worker->engine, x);
+	return x;
+}
+
+/* The same of a whole value, of which `run` begins with the first byte. */
+static void get_xfer_all(struct kv_get *get, const struct store_view *v, const struct mem_run *run)
+{
+	struct mem_engine *e = get_req(get)->sq->worker->engine;
+
+	store_view_iter_init(&get->vi, v, 0);
+	get->vi.pos = run->len;
+	mem_xfer_submit_run(e, get_xfer(get, 0, get_sent(get, v->value_len), v->value_len), run);
 }
 
 static void get_piece_end(struct mem_xfer *x, int res)
@@ -120,7 +135,7 @@ static void get_piece(struct store_read *rd, const struct store_view *v, uint64_
 	store_view_iter_init(&get->vi, v, start);
 	get->x.seals = store_seals(v) + (start - v->off) / MEM_CHUNK_BYTES;
 	get->x.end = get_piece_end;
-	get_xfer(get, off, len, v->value_len);
+	mem_xfer_submit(get_req(get)->sq->worker->engine, get_xfer(get, off, len, v->value_len));
 }
 
 static void get_finish_other(struct kv_get *get, int res, uint64_t sent, uint64_t ver)
@@ -148,11 +163,6 @@ static void get_finish(struct kv_get *get, int res, uint64_t sent, uint64_t valu
 	tgt_req_complete(req, kv_cmd_xfer_status(req, res));
 }
 
-static uint64_t get_sent(const struct kv_get *get, uint64_t value_len)
-{
-	return value_len > get->off ? min_t(uint64_t, value_len - get->off, get->room) : 0;
-}
-
 /* ---- the short way: the whole value is in memory, on this reactor ---- */
 
 static void get_now_end(struct mem_xfer *x, int res)
@@ -174,6 +184,7 @@ static bool get_now(struct tgt_req *req)
 	struct kv_get *get = &kv_cmd_of(req)->get;
 	struct store_view *v = &get->far.view;
 	int res = store_now(kv_ns_of(req)->set, kv_home(req), &kv_cmd_of(req)->key, 0, v);
+	struct mem_run run;
 
 	if (res == -ENOENT) {
 		get_finish(get, res, 0, 0, 0);
@@ -182,10 +193,10 @@ static bool get_now(struct tgt_req *req)
 	if (res)
 		return false;
 	must(v->off == 0 && v->len == v->value_len);
-	store_view_iter_init(&get->vi, v, 0);
+	must(store_runs(v, 0, &run, 1) == 1);
 	get->x.seals = store_seals(v);
 	get->x.end = get_now_end;
-	get_xfer(get, 0, get_sent(get, v->value_len), v->value_len);
+	get_xfer_all(get, v, &run);
 	return true;
 }
 
@@ -216,7 +227,6 @@ static void get_far_end(struct mem_xfer *x, int res)
 static void get_far_found(struct store_far *far, int res)
 {
 	struct kv_get *get = container_of(far, struct kv_get, far);
-	uint32_t value_len = far->view.value_len;
 
 	if (res == -EAGAIN) {
 		get_long(get_req(get));
@@ -226,11 +236,9 @@ static void get_far_found(struct store_far *far, int res)
 		get_finish(get, res, 0, 0, 0);
 		return;
 	}
-	store_view_iter_init(&get->vi, &far->view, 0);
-	get->vi.run = far->run;
 	get->x.seals = far->seals;
 	get->x.end = get_far_end;
-	get_xfer(get, 0, get_sent(get, value_len), value_len);
+	get_xfer_all(get, &far->view, &far->run);
 }
 
 static bool get_far(struct tgt_req *req)

@@ -179,6 +179,11 @@ struct mem_engine;
 struct mem_engine *mem_engine_create(struct reactor *r); /* NULL = no memory */
 void mem_engine_destroy(struct mem_engine *e);		 /* nothing under way */
 void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x);
+/*
+ * The same with the first run of the value at hand; `value` goes on behind it. A value within one
+ * chunk, whole in one run on both sides, then moves in a third of the instructions.
+ */
+void mem_xfer_submit_run(struct mem_engine *e, struct mem_xfer *x, const struct mem_run *run);
 /* Any thread. */
 const struct mem_engine_stats *mem_engine_stats(const struct mem_engine *e);
 uint64_t mem_engine_bytes(const struct mem_engine *e);

@@ -158,17 +158,19 @@ static bool mem_is_inline(struct mem_engine *e, const struct mem_xfer *x)
 	       x->end_pos - x->pos <= e->inline_bytes && e->depth < MEM_DEPTH_MAX;
 }
 
-/* tidy: name: the engine is what a transfer is submitted to */
-void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
+/* From the runs at hand on, which may be empty. */
+static void mem_start(struct mem_engine *e, struct mem_xfer *x, struct mem_run vrun,
+		      struct mem_run prun)
 {
 	struct mem_budget budget = {.bytes = MEM_CHUNK_BYTES, .pieces = MEM_TURN_PIECES};
 	enum mem_step_res res = MEM_STEP_MORE;
 
-	mem_xfer_must(x);
 	list_init(&x->node);
 	x->pos = align_down(x->off, MEM_CHUNK_BYTES);
 	x->end_pos = mem_xfer_end_pos(x);
-	x->vrun = x->prun = (struct mem_run){0};
+	x->vrun = vrun;
+	x->vrun.len = min_t(uint64_t, vrun.len, x->end_pos - x->pos);
+	x->prun = prun;
 	x->job = NULL;
 	x->nr_jobs = 0;
 	x->err = 0;
@@ -188,6 +190,64 @@ void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
 	e->nr_active++;
 	if (res != MEM_STEP_OVER) /* else it only waits for copies */
 		list_add_tail(&e->ready, &x->node);
+}
+
+/* tidy: name: the engine is what a transfer is submitted to */
+void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
+{
+	mem_xfer_must(x);
+	mem_start(e, x, (struct mem_run){0}, (struct mem_run){0});
+}
+
+/* All of a value within one chunk, to the peer, out of one run. */
+static bool mem_is_short(struct mem_engine *e, const struct mem_xfer *x, const struct mem_run *run)
+{
+	return x->dir == MEM_TO_PEER && x->off == 0 && x->len == x->value_len &&
+	       x->len <= MEM_CHUNK_BYTES && x->len <= e->inline_bytes && x->len <= run->len &&
+	       e->depth < MEM_DEPTH_MAX;
+}
+
+/* The whole transfer as one guarded pass. */
+static void mem_short(struct mem_engine *e, struct mem_xfer *x, const struct mem_run *run,
+		      const struct mem_run *to)
+{
+	struct mem_move m = {
+		.dst = mem_run_ptr(to),
+		.src = mem_run_ptr(run),
+		.peer = mem_run_ptr(to),
+		.len = (uint32_t)x->len,
+		.is_hashed = x->check,
+		.is_guarded = to->reg->flags & MEM_PEER,
+		.seed = peal_seal_seed_at(x->key_hash, 0),
+	};
+
+	e->nr_cut_turns = MEM_CUT_TURNS;
+	e->inline_bytes -= (uint32_t)x->len;
+	counter_add(&e->stats.xfers, 1);
+	PEAL_PROBE(mem_xfer_submit, x, x->dir, x->len);
+	x->err = mem_guard_call(mem_move, &m);
+	if (!x->err && x->check && m.hash != x->seals[0])
+		mem_bad_seal(x, 0, hash_xxh3(m.src, m.len, m.seed) != x->seals[0]);
+	e->depth++;
+	mem_xfer_end(e, x);
+	e->depth--;
+}
+
+/* tidy: name: the engine is what a transfer is submitted to */
+void mem_xfer_submit_run(struct mem_engine *e, struct mem_xfer *x, const struct mem_run *run)
+{
+	struct mem_run to = {0};
+
+	mem_xfer_must(x);
+	must(x->off < MEM_CHUNK_BYTES);
+	if (mem_is_short(e, x, run) && x->peer->next(x->peer, x->len, &to))
+		to.len = 0; /* it fails again where the transfer looks */
+	if (to.len)
+		mem_run_must(&to);
+	if (to.len == x->len && to.reg->domain == MEM_HOST && to.reg->flags & MEM_WRITABLE)
+		mem_short(e, x, run, &to);
+	else
+		mem_start(e, x, *run, to);
 }
 
 static void mem_xfer_put(struct mem_engine *e, struct mem_xfer *x)

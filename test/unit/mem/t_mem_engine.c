@@ -207,16 +207,22 @@ static void true_seals(const struct mem_xfer *x, const struct mem_run *vruns, ui
 	}
 }
 
+/* From the value's start, the first run may be at hand. */
 static void xfer_start(struct xfer *f, uint32_t nr_vruns, uint32_t nr_pruns)
 {
-	mem_iter_runs_init(&f->value, f->vruns, nr_vruns);
+	uint32_t at_hand = f->x.off < CHUNK && rng_chance(&t.rng, 1, 2);
+
+	mem_iter_runs_init(&f->value, f->vruns + at_hand, nr_vruns - at_hand);
 	mem_iter_runs_init(&f->peer, f->pruns, nr_pruns);
 	f->x.value = &f->value.it;
 	f->x.peer = &f->peer.it;
 	f->x.seals = f->seals;
 	f->x.end = xfer_end;
 	f->nr_ends = 0;
-	mem_xfer_submit(t.e, &f->x);
+	if (at_hand)
+		mem_xfer_submit_run(t.e, &f->x, f->vruns);
+	else
+		mem_xfer_submit(t.e, &f->x);
 }
 
 /* Any range of a value of any size; the peers' space is `peer` or all of them mixed. */
@@ -638,6 +644,47 @@ static void t_chain(void **state)
 	xfer_free(chain.f);
 }
 
+/* Values within a chunk, one run on both sides: whole, damaged here, damaged there, unmapped. */
+static void t_short(void **state)
+{
+	struct xfer *f = xfer_new();
+
+	for (unsigned i = 0; i < 2000; i++) {
+		uint64_t len = 1 + rng_below(&t.rng, CHUNK >> rng_below(&t.rng, 12));
+		unsigned bad = (unsigned)rng_below(&t.rng, 4);
+
+		f->x = (struct mem_xfer){.dir = MEM_TO_PEER,
+					 .check = true,
+					 .key_hash = rng_u64(&t.rng),
+					 .len = len,
+					 .value_len = len};
+		f->vruns[0] = (struct mem_run){t.own.reg, rng_below(&t.rng, 5000), len};
+		f->pruns[0] = (struct mem_run){t.peers[i % 2].reg, rng_below(&t.rng, 5000), len};
+		true_seals(&f->x, f->vruns, f->seals);
+		f->seals[0] ^= bad == 0;
+		mem_iter_runs_init(&f->value, f->vruns, 0);
+		/* At last a peer that has less than was promised. */
+		mem_iter_runs_init(&f->peer, f->pruns, bad != 1);
+		f->x.value = &f->value.it;
+		f->x.peer = &f->peer.it;
+		f->x.seals = f->seals;
+		f->x.end = xfer_end;
+		f->nr_ends = 0;
+		mem_xfer_submit_run(t.e, &f->x, f->vruns);
+		finish(f);
+		if (bad == 0)
+			assert_int_equal(f->res, -EILSEQ);
+		else if (bad == 1)
+			assert_int_equal(f->res, -ENODATA);
+		else
+			assert_int_equal(f->res, 0);
+		if (f->res == 0)
+			assert_memory_equal(f->pruns->reg->base + f->pruns->off,
+					    f->vruns->reg->base + f->vruns->off, len);
+	}
+	xfer_free(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -645,7 +692,7 @@ int main(void)
 		cmocka_unit_test(t_peer_damage), cmocka_unit_test(t_truncated),
 		cmocka_unit_test(t_refused),	 cmocka_unit_test(t_crowd),
 		cmocka_unit_test(t_turns),	 cmocka_unit_test(t_crumbs),
-		cmocka_unit_test(t_chain),
+		cmocka_unit_test(t_chain),	 cmocka_unit_test(t_short),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
