@@ -127,6 +127,48 @@ static const struct conf_class *class_find(const struct ctl *c, const char *ns, 
 	return NULL;
 }
 
+/* ---- class.list ---- */
+
+static const struct rpc_param class_params[] = {
+	{.name = "ns", .kind = RPC_NS, .is_needed = true, .help = "Of which namespace"},
+};
+
+static const struct conf_ns *class_ns(const struct conf *c, const struct rpc_arg *a)
+{
+	for (uint32_t i = 0; i < c->nr_ns; i++)
+		if (a->text ? strcmp(c->ns[i].name, a->text) == 0 : a->u == i + 1)
+			return &c->ns[i];
+	return NULL;
+}
+
+static json_t *class_describe(const struct conf_class *k)
+{
+	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s}", "class", (int)k->id, "name", k->name,
+			 "model", k->model, "layout", k->layout, "dtype", k->dtype, "codec",
+			 k->codec);
+}
+
+static void class_run(struct rpc_req *req)
+{
+	const struct conf_ns *ns = class_ns(ctl_of(req)->conf, &req->args[0]);
+	json_t *list = json_array();
+
+	for (unsigned i = 0; ns && i < ns->nr_classes; i++)
+		json_array_append_new(list, class_describe(&ns->classes[i]));
+	rpc_req_done(req, list);
+}
+
+const struct rpc_method rpc_key_classes = {
+	.name = "class.list",
+	.help = "The classes that the configuration names for a namespace; key.usage says what is "
+		"there",
+	.params = class_params,
+	.nr_params = 1,
+	.result =
+		"an array of {class, name, model, layout, dtype, codec}; empty where it names none",
+	.run = class_run,
+};
+
 static void walk_failed(struct ctl_walk *w)
 {
 	if (w->res == -ENOENT)
@@ -206,9 +248,7 @@ static json_t *usage_class(const struct ctl_walk *w, const struct ctl_walk_class
 				(json_int_t)c->nr_keys, "value_bytes", (json_int_t)c->bytes);
 
 	if (k)
-		json_object_update_new(one, json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", k->name,
-						      "model", k->model, "layout", k->layout,
-						      "dtype", k->dtype, "codec", k->codec));
+		json_object_update_new(one, class_describe(k));
 	return one;
 }
 

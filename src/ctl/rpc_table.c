@@ -19,6 +19,7 @@ const struct rpc_method *const rpc_table_methods[] = {
 	&rpc_ns_resize,
 	&rpc_ns_delete,
 	&rpc_ns_flush,
+	&rpc_key_classes,
 	&rpc_key_purge,
 	&rpc_key_usage,
 	&rpc_key_where,

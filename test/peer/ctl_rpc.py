@@ -128,6 +128,21 @@ def test_keys(d, rpc):
     assert kv['name'] == 'kv' and kv['writes'] == 1 and kv['tiers'][0]['keys'] == 0
 
 
+def test_classes(tmp_path):
+    """Of the configuration, and of what is stored."""
+    conf = tmp_path / 'peald.yaml'
+    conf.write_text('namespaces:\n- name: kv\n  size: 16M\n  classes:\n'
+                    '  - {id: 7, name: llama, model: llama-8b, dtype: bf16}\n')
+    with peer.daemon(PEALD, '--config', str(conf)) as d:
+        client = Client(d.folder)
+        assert client('class.list', ns='kv') == client('class.list', ns=1) == [
+            {'class': 7, 'name': 'llama', 'model': 'llama-8b', 'layout': '', 'dtype': 'bf16',
+             'codec': 'raw'}]
+        assert client('class.list', ns='other') == []
+        assert client('key.purge', ns='kv', **{'class': 7}) == {'seen': 0, 'deleted': 0}
+        client.close()
+
+
 def test_bad_json(d):
     for text, code in [(b'nonsense\n', -32700), (b'{"jsonrpc": }', -32700),
                        (b'{"a":1,"a":1}', -32700),
