@@ -162,12 +162,9 @@ class Guest:
             '-kernel', kit.kernel, '-initrd', initrd,
             '-append', 'console=ttyS0 quiet panic=-1 nokaslr mitigations=off hugepages=32',
             '-serial', f'file:{self.console}', '-serial', f'unix:{path},server=on,wait=off']
-        self.qmp = f'{folder}/qmp'
-        cmd += ['-qmp', f'unix:{self.qmp},server=on,wait=off']
         for i, sock in enumerate(sockets):
-            # Behind a port of its own it can be unplugged.
-            cmd += ['-device', f'pcie-root-port,id=port{i},slot={i + 1}',
-                    '-device', json.dumps(self.device(i, sock))]
+            cmd += ['-device', json.dumps({'driver': 'vfio-user-pci', 'id': f'nvme{i}',
+                                           'socket': {'type': 'unix', 'path': sock}})]
         self.log = open(f'{folder}/qemu.log', 'a+', encoding='utf-8')
         self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=self.log)
@@ -189,28 +186,6 @@ class Guest:
 
     def __exit__(self, *exc):
         self.kill()
-
-    @staticmethod
-    def device(i, sock):
-        return {'driver': 'vfio-user-pci', 'id': f'nvme{i}', 'bus': f'port{i}',
-                'socket': {'type': 'unix', 'path': sock}}
-
-    def monitor(self, command, **args):
-        """One command to QEMU itself; its error as an exception."""
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(TIMEOUT)
-            s.connect(self.qmp)
-            with s.makefile('rw') as f:
-                f.readline()
-                for what in ({'execute': 'qmp_capabilities'},
-                             {'execute': command, 'arguments': args}):
-                    f.write(json.dumps(what) + '\n')
-                    f.flush()
-                    answer = json.loads(f.readline())
-                    while 'event' in answer:
-                        answer = json.loads(f.readline())
-                    if 'error' in answer:
-                        raise OSError(f'{command}: {answer["error"]["desc"]}')
 
     def wait(self, condition):
         """Until a shell condition is true in the guest."""

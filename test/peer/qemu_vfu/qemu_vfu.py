@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # pylint: disable=wrong-import-position
-import block
+import disk
 import guest
 import kv
 import peer
@@ -107,9 +107,9 @@ def first(t):
     kv.check_vendor(k)
     kv.check_values(k, SIZES)
     say('KV commands')
-    block.check_raw(g, t.disk)
-    kept = block.make_fs(g)
-    block.check_fs(g, kept)
+    disk.check_raw(g, t.disk)
+    kept = disk.make_fs(g)
+    disk.check_fs(g, kept)
     say('blocks')
     live(t, g)
     say('live namespaces')
@@ -118,7 +118,7 @@ def first(t):
     g.reboot()
     say('rebooted')
     bound(g)
-    block.check_fs(g, kept)
+    disk.check_fs(g, kept)
     assert k.ok(kv.RETRIEVE, b'value 500001', length=500001, into='/tmp/w') == 500001
     assert k.sum('/tmp/w') == want
     g.run('(while true; do head -c 1000000 /dev/urandom >/mnt/new; sync; done) >/dev/null 2>&1 &'
@@ -134,7 +134,7 @@ def second(t, kept, want):
     """A new guest; then its daemon is killed, which it survives."""
     g, k = t.start_guest()
     bound(g)
-    block.check_fs(g, kept)
+    disk.check_fs(g, kept)
     assert k.ok(kv.RETRIEVE, b'value 500001', length=500001, into='/tmp/w') == 500001
     assert k.sum('/tmp/w') == want
     say('new guest is up')
@@ -156,7 +156,7 @@ def third(t, kept):
     bound(g)
     k.fails(kv.NOT_FOUND, kv.EXIST, b'value 500001')
     kv.check_values(k, [4096])
-    block.check_fs(g, kept)
+    disk.check_fs(g, kept)
     g.run('umount /mnt')
     g.kill()
     t.d.stop()
