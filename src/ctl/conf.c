@@ -193,6 +193,13 @@ static int finish_paths(struct conf *c, char *err)
 	return 0;
 }
 
+void conf_err_clean(char err[CONF_ERR_BYTES])
+{
+	for (char *at = err; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+}
+
 int conf_finish(struct conf *c, char err[CONF_ERR_BYTES])
 {
 	int rc = 0;
@@ -208,5 +215,9 @@ int conf_finish(struct conf *c, char err[CONF_ERR_BYTES])
 		ns->bytes = c->dram_bytes;
 		rc = finish_ns(c, ns, err);
 	}
-	return rc ? rc : finish_paths(c, err);
+	if (!rc)
+		rc = finish_paths(c, err);
+	if (rc)
+		conf_err_clean(err);
+	return rc;
 }

@@ -130,6 +130,8 @@ int conf_yaml_load(struct conf *c, const char *path, char err[CONF_ERR_BYTES]);
 /* The same from memory; `path` is for messages. */
 int conf_yaml_parse(struct conf *c, const char *path, const void *text, size_t bytes,
 		    char err[CONF_ERR_BYTES]);
+/* What comes from the file must not command a terminal: control characters become '?'. */
+void conf_err_clean(char err[CONF_ERR_BYTES]);
 /* What nobody said, and whether it fits together. */
 int conf_finish(struct conf *c, char err[CONF_ERR_BYTES]);
 

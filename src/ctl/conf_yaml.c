@@ -336,6 +336,7 @@ int conf_yaml_parse(struct conf *c, const char *path, const void *text, size_t b
 	yaml_parser_set_input_string(&p, text, bytes);
 	rc = yaml_walk(&w, &p);
 	yaml_parser_delete(&p);
+	conf_err_clean(err);
 	return rc;
 }
 
