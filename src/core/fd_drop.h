@@ -6,7 +6,8 @@
  * its own would choose how long we stand still.
  *
  * Memory files and eventfds, which is what clients have reason to send, are closed at once: they
- * never wait. For anything else a thread is made, which may take as long as it likes.
+ * never wait. For anything else a thread is made, which may take as long as it likes; with
+ * FD_DROP_THREADS of them under way the descriptor waits for one that gets away.
  */
 #ifndef CORE_FD_DROP_H
 #define CORE_FD_DROP_H
@@ -18,11 +19,12 @@ bool fd_drop_is_memory(int fd);
 bool fd_drop_is_eventfd(int fd);
 
 /*
- * Never waits. With FD_DROP_THREADS threads stuck, or no thread to be had, the descriptor stays
- * open: take nothing new from anybody then. Any thread.
+ * Never waits. Any thread. While more than FD_DROP_MANY are open still, take nothing new from
+ * anybody: a message may carry 253.
  */
-#define FD_DROP_THREADS 64u
+#define FD_DROP_THREADS 16u
+#define FD_DROP_MANY 1024u
 void fd_drop(int fd);
-unsigned fd_drop_nr_stuck(void); /* closes under way */
+unsigned fd_drop_nr_stuck(void); /* not closed yet */
 
 #endif

@@ -96,7 +96,7 @@ static void vfu_accepted(struct vfu *v, int fd)
 		return;
 	}
 	/* Else somebody who comes and goes could fill our table with descriptors. */
-	if (fd_drop_nr_stuck() >= FD_DROP_THREADS) {
+	if (fd_drop_nr_stuck() > FD_DROP_MANY) {
 		log_once_warn("vfu: %s: too many descriptors that can't be closed, refused",
 			      v->path);
 		vfu_sock_close(fd);

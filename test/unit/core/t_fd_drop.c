@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "base/container.h"
 #include "core/fd_drop.h"
 
 static bool is_open(int fd)
@@ -45,23 +46,44 @@ static void test_kinds(void **state)
 
 static void test_lingering(void **state)
 {
-	int other[FD_DROP_THREADS + 8], last = -1;
+	const unsigned nr = FD_DROP_THREADS + 8;
+	int other[FD_DROP_THREADS + 8], fds[FD_DROP_THREADS + 8], null;
 
-	/* More than there may be threads: those above stay open. */
-	for (unsigned i = 0; i < FD_DROP_THREADS + 8; i++) {
-		last = lingering(&other[i]);
-		fd_drop(last);
+	/* More than there may be threads: those above wait, and so does what comes behind. */
+	for (unsigned i = 0; i < nr; i++) {
+		fds[i] = lingering(&other[i]);
+		fd_drop(fds[i]);
 	}
-	assert_int_equal(fd_drop_nr_stuck(), FD_DROP_THREADS);
-	assert_true(is_open(last));
-	/* a reset lets them go */
-	for (unsigned i = 0; i < FD_DROP_THREADS + 8; i++)
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	fd_drop(null);
+	assert_int_equal(fd_drop_nr_stuck(), nr + 1);
+	assert_true(is_open(fds[nr - 1]));
+	assert_true(is_open(null));
+	/* a reset lets them go: all of them, without another word */
+	for (unsigned i = 0; i < nr; i++)
 		close(other[i]);
 	while (fd_drop_nr_stuck())
 		sched_yield();
-	fd_drop(last);
-	while (is_open(last))
+	for (unsigned i = 0; i < nr; i++)
+		assert_false(is_open(fds[i]));
+	assert_false(is_open(null));
+}
+
+/* As many at once as a hostile client sends: none stays open because there were many. */
+static void test_flood(void **state)
+{
+	int fds[1000];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+		assert_true(fds[i] >= 0);
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+		fd_drop(fds[i]);
+	while (fd_drop_nr_stuck())
 		sched_yield();
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++)
+		assert_false(is_open(fds[i]));
 }
 
 int main(void)
@@ -69,6 +91,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_lingering),
+		cmocka_unit_test(test_flood),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
