@@ -134,6 +134,7 @@ enum {
 	PEAL_TRACE_READ = 0,
 	PEAL_TRACE_START = 1,
 	PEAL_TRACE_STOP = 2,
+	PEAL_TRACE_RECORD = 3, /* for replay, to a file of the daemon: CDW11 = controller */
 };
 #define PEAL_TRACE_ALL 0xffffu
 struct peal_wire_trace_head {

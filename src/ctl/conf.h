@@ -70,6 +70,7 @@ struct conf_block {
 struct conf_vfu {
 	char dir[CONF_SOCKET_BYTES - 6]; /* "/cntrl" */
 	char record[1024];		 /* "": off */
+	bool is_record_all;
 	uint32_t max_clients;
 };
 

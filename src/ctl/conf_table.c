@@ -316,6 +316,13 @@ static const struct opt vfu_rows[] = {
 	 .help = "Record each controller's commands, without values, to a file there: for replay "
 		 "and "
 		 "bug reports"},
+	{.key = "record_all",
+	 .name = "record-all",
+	 .arg = "yes|no",
+	 .kind = OPT_BOOL,
+	 OPT_FIELD(conf_vfu, is_record_all),
+	 .dflt = "yes",
+	 .help = "With record: all controllers from the start; no: each when peal record names it"},
 };
 
 const struct opt_group conf_vfu = {

@@ -59,7 +59,7 @@ static uint16_t get_push_header(struct kv_get *get, const struct store_view *v)
 }
 
 /* A queue that isn't like others: its initiator checks by itself, or it is watched. */
-static void get_marked(struct kv_get *get, struct mem_xfer *x)
+static __attribute__((noinline, cold)) void get_marked(struct kv_get *get, struct mem_xfer *x)
 {
 	struct tgt_req *req = get_req(get);
 
@@ -138,16 +138,22 @@ static void get_piece(struct store_read *rd, const struct store_view *v, uint64_
 	mem_xfer_submit(get_req(get)->sq->worker->engine, get_xfer(get, off, len, v->value_len));
 }
 
-static void get_finish_other(struct kv_get *get, int res, uint64_t sent, uint64_t ver)
+/* RETRIEVE_EX, or traced. */
+static __attribute__((noinline, cold)) void get_finish_other(struct kv_get *get, int res,
+							     uint64_t sent, uint64_t value_len,
+							     uint64_t ver)
 {
 	struct tgt_req *req = get_req(get);
+	bool is_ex = get->how & KV_GET_EX;
 
 	if (get->how & KV_GET_TRACED)
 		tgt_trace_stamp(req, TGT_STAMP_COPY);
-	if (res == 0 && (get->how & KV_GET_EX)) {
-		req->dw0 = (uint32_t)sent;
-		req->dw1 = (uint32_t)ver;
+	if (res == 0) {
+		req->dw0 = (uint32_t)(is_ex ? sent : value_len);
+		req->dw1 = is_ex ? (uint32_t)ver : 0;
 	}
+	kv_cmd_count_read(req, sent);
+	tgt_req_complete(req, kv_cmd_xfer_status(req, res));
 }
 
 /* CQE and counters. sent: value bytes that the host has; 0 when it failed. */
@@ -155,10 +161,12 @@ static void get_finish(struct kv_get *get, int res, uint64_t sent, uint64_t valu
 {
 	struct tgt_req *req = get_req(get);
 
+	if (unlikely(get->how)) {
+		get_finish_other(get, res, sent, value_len, ver);
+		return;
+	}
 	if (res == 0)
 		req->dw0 = (uint32_t)value_len;
-	if (unlikely(get->how))
-		get_finish_other(get, res, sent, ver);
 	kv_cmd_count_read(req, sent);
 	tgt_req_complete(req, kv_cmd_xfer_status(req, res));
 }

@@ -208,6 +208,7 @@ static int node_transport(struct peald_node *n, const struct conf *o)
 		.poll_ns = o->poll_ns,
 		.is_busy = o->is_busy,
 		.record_dir = o->vfu.record[0] ? o->vfu.record : NULL,
+		.is_record_asked = !o->vfu.is_record_all,
 	};
 	int err = 0;
 

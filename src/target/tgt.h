@@ -428,6 +428,12 @@ struct tgt_ctrl_ops {
 	 * can't come.
 	 */
 	void (*abort)(struct tgt_ctrl *c, uint16_t sqid, uint16_t cid, struct tgt_req *req);
+	/*
+	 * May be NULL. An operator wants its I/O commands recorded from now on, to a file of the
+	 * transport's choice. 0, -EALREADY, -ENOENT (there is no folder for it), or why not. It is
+	 * followed by a new tgt_trace_gen() on all workers.
+	 */
+	int (*record)(struct tgt_ctrl *c);
 	/* Keep Alive ran out. */
 	void (*fatal)(struct tgt_ctrl *c, const char *why);
 };

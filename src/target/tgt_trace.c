@@ -6,6 +6,8 @@
  *   traced command over ----> a record in its worker's ring --CQE written--> published
  *   operator's TRACE READ <-- published records of all rings
  *
+ * RECORD, for one controller, is the transport's: only the marks of its queues are ours.
+ *
  * A ring is written by its worker and read by the home worker of the controller that reads, without
  * a lock between them: `head` says what is published, `tail` what has been read. It is made by the
  * first START and kept until the worker goes; who starts and stops holds the subsystem's lock. When
@@ -14,6 +16,7 @@
  * the number of their START: what is left of an earlier one is not told.
  */
 #include "target/tgt_int.h"
+#include <errno.h>
 #include <stdlib.h>
 #include "base/container.h"
 #include "base/must.h"
@@ -259,16 +262,41 @@ static uint32_t trace_read(struct tgt_subsys *ss, uint8_t *buf, uint32_t room)
 	return len;
 }
 
+/*
+ * Under the lock. A controller of another worker's is out of reach: transports with several homes
+ * don't record on demand.
+ */
+static uint16_t trace_record(struct tgt_ctrl *c, uint16_t id)
+{
+	struct tgt_subsys *ss = c->ss;
+	struct tgt_ctrl *of;
+
+	list_for_each_entry(of, &ss->ctrls, node) {
+		int err;
+
+		if (of->id != id || of->home != c->home || !of->ops->record)
+			continue;
+		err = of->ops->record(of);
+		for (unsigned i = 0; i < ss->node->nr; i++)
+			atomic_fetch_add_explicit(&ss->node->workers[i]->trace->gen, 1,
+						  memory_order_release);
+		if (err == -EALREADY || err == -ENOENT)
+			return NVME_ST_SEQUENCE;
+		return err ? NVME_ST_INTERNAL : NVME_ST_OK;
+	}
+	return NVME_ST_INVALID_FIELD;
+}
+
 static uint16_t trace_check(const struct tgt_ctrl *c, const struct nvme_sqe *sqe)
 {
 	uint8_t verb = (uint8_t)sqe->cdw12;
 
-	if (verb > PEAL_TRACE_STOP || sqe->cdw11 > 0xffff)
+	if (verb > PEAL_TRACE_RECORD || sqe->cdw11 > 0xffff)
 		return NVME_ST_INVALID_FIELD;
 	if (verb == PEAL_TRACE_READ &&
 	    (sqe->cdw10 < sizeof(struct peal_wire_trace_head) || sqe->cdw10 > TRACE_DATA_MAX))
 		return NVME_ST_INVALID_FIELD;
-	if (verb != PEAL_TRACE_START && c->ss->trace_owner != c->id)
+	if ((verb == PEAL_TRACE_READ || verb == PEAL_TRACE_STOP) && c->ss->trace_owner != c->id)
 		return NVME_ST_SEQUENCE;
 	return NVME_ST_OK;
 }
@@ -285,6 +313,8 @@ void tgt_trace_execute(struct tgt_ctrl *c, struct tgt_req *req)
 		st = trace_start(c, (uint16_t)req->sqe.cdw11);
 	else if (st == NVME_ST_OK && (uint8_t)req->sqe.cdw12 == PEAL_TRACE_STOP)
 		trace_set(c->ss, 0, 0);
+	else if (st == NVME_ST_OK && (uint8_t)req->sqe.cdw12 == PEAL_TRACE_RECORD)
+		st = trace_record(c, (uint16_t)req->sqe.cdw11);
 	else if (st == NVME_ST_OK)
 		len = trace_read(c->ss, buf, req->sqe.cdw10);
 	pthread_mutex_unlock(&c->ss->lock);

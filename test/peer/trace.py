@@ -6,10 +6,12 @@
 """
 import csv
 import io
+import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 import peer
@@ -110,3 +112,14 @@ with peer.daemon(PEALD, '--dram', '64M', '--reactors', '2') as d:
     t.reader.join(60)
     t = Trace(d.uri)
     assert t.stop() == []
+    refused = subprocess.run([PEAL, '--uri', d.uri, 'record', '1'], stderr=subprocess.PIPE)
+    assert refused.returncode == 3 and refused.stderr
+
+# Recorded is who is named, from then on.
+with tempfile.TemporaryDirectory() as folder, \
+        peer.daemon(PEALD, '--dram', '64M', '--record', folder, '--record-all', 'no') as d:
+    t = Trace(d.uri)
+    assert os.listdir(folder) == []
+    peal(d.uri, 'record', '1')
+    assert len(os.listdir(folder)) == 1
+    t.stop()

@@ -100,20 +100,28 @@ int vfu_dev_create(struct vfu *v, int fd)
 }
 
 /* A recording that can't be made is no reason to refuse the client. */
-static void vfu_dev_record(struct vfu_dev *d)
+int vfu_dev_record(struct vfu_dev *d)
 {
 	struct replay_record_opts o = {.stride = d->has_stride ? 64 : 4};
+	struct replay_record *rec;
 	char path[PATH_MAX];
 	int err;
 
+	if (!d->vfu->record_dir)
+		return -ENOENT;
+	if (d->rec)
+		return -EALREADY;
 	snprintf(path, sizeof(path), "%s/vfu-%d-%u.rec", d->vfu->record_dir, (int)getpid(),
 		 d->vfu->nr_recorded++);
 	o.path = path;
-	err = replay_record_open(&o, &d->rec);
-	if (err)
+	err = replay_record_open(&o, &rec);
+	if (err) {
 		log_warn("vfu: %s: %s: %s, not recorded", d->host, path, strerrorname_np(-err));
-	else
-		log_info("vfu: %s is recorded to %s", d->host, path);
+		return err;
+	}
+	d->rec = rec;
+	log_info("vfu: %s is recorded to %s", d->host, path);
+	return 0;
 }
 
 int vfu_dev_negotiate(struct vfu_dev *d)
@@ -137,7 +145,7 @@ int vfu_dev_negotiate(struct vfu_dev *d)
 	if (err)
 		return err; /* the bells go with the client */
 	tgt_ctrl_set_priv(d->ctrl, d);
-	if (d->vfu->record_dir)
+	if (d->vfu->record_dir && !d->vfu->is_record_asked)
 		vfu_dev_record(d);
 	log_info("vfu: %s attached as controller %u%s", d->host, tgt_ctrl_id(d->ctrl),
 		 d->is_operator ? ", operator" : "");

@@ -310,8 +310,9 @@ enum vfu_wait {
 struct vfu_dev {
 	struct list node;
 	struct vfu *vfu;
-	struct tgt_ctrl *ctrl;	   /* NULL before VERSION */
-	struct replay_record *rec; /* NULL: not recorded */
+	struct tgt_ctrl *ctrl; /* NULL before VERSION */
+	/* NULL: not recorded. The home sets it, once; workers look when a queue is marked. */
+	struct replay_record *_Atomic rec;
 	char host[64];
 	bool may_operate;				   /* credentials */
 	bool has_stride, has_arena, has_wake, is_operator; /* granted */
@@ -352,6 +353,7 @@ struct vfu_dev {
 };
 
 int vfu_dev_create(struct vfu *v, int fd);
+int vfu_dev_record(struct vfu_dev *d);	  /* from now on: 0 or -errno, with a log line */
 int vfu_dev_negotiate(struct vfu_dev *d); /* after VERSION: makes the controller */
 void vfu_dev_round(struct vfu_dev *d, void (*done)(struct vfu_dev *d));
 void vfu_dev_reset(struct vfu_dev *d);
@@ -399,6 +401,7 @@ struct vfu {
 
 	char *path;
 	char *record_dir;
+	bool is_record_asked;
 	unsigned max_clients;
 	uint64_t poll_ns;
 	bool is_busy;

@@ -307,10 +307,6 @@ static int vfu_queue_sq_new(struct vfu_dev *d, const struct tgt_queue_params *p,
 	sq->addr = p->addr;
 	sq->size = p->size;
 	list_init(&sq->node);
-	if (p->qid && d->rec) {
-		sq->rec = d->rec;
-		replay_record_queue(d->rec, p->qid, p->size);
-	}
 	cq->nr_sqs++;
 	vfu_queue_bell_reset(d, p->qid, false);
 	vfu_dev_wake(d)->queue_worker[p->qid] = (uint8_t)cq->w->id;
@@ -429,6 +425,11 @@ static void vfu_queue_keep_alive_lost(struct tgt_ctrl *c, const char *why)
 	vfu_sock_shut(d);
 }
 
+static int vfu_queue_record(struct tgt_ctrl *c)
+{
+	return vfu_dev_record(tgt_ctrl_priv(c));
+}
+
 const struct tgt_ctrl_ops vfu_queue_ops = {
 	.enable = vfu_queue_enable,
 	.disable = vfu_queue_disable,
@@ -437,5 +438,6 @@ const struct tgt_ctrl_ops vfu_queue_ops = {
 	.sq_delete = vfu_queue_sq_delete,
 	.cq_delete = vfu_queue_cq_delete,
 	.abort = vfu_queue_abort,
+	.record = vfu_queue_record,
 	.fatal = vfu_queue_keep_alive_lost,
 };

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues that somebody watches: a recording (--record-dir, transport/replay) or a trace
+ * Queues that somebody watches: a recording (--record, transport/replay) or a trace
  * (target/tgt_trace.c). A mark on the queue (TGT_SQ_WATCHED) takes its commands here; a request
  * that was begun before keeps out of it, by its own mark. Run by the queue's worker.
  */
-/* tidy: no-test: t_vfu_qp.c traces, t_replay_record.c records */
+/* tidy: no-test: t_vfu_dev.c records, test/peer/trace.py traces */
 #include "transport/vfu/vfu_int.h"
 
 void vfu_watch_mark(struct vfu_sq *sq)
 {
 	bool was_traced = sq->is_traced;
 
+	if (sq->sq.qid && !sq->rec && sq->dev->rec) {
+		sq->rec = sq->dev->rec;
+		replay_record_queue(sq->rec, sq->sq.qid, sq->size);
+	}
 	sq->is_traced = sq->sq.qid && tgt_trace_wants(sq->w->tw, sq->dev->ctrl);
 	if (sq->is_traced && !was_traced) /* for what was rung before and is fetched from now on */
 		sq->bell_ns = reactor_now_ns(sq->w->tw->reactor);

@@ -29,7 +29,8 @@ static void test_each(void **state)
 	struct conf *c = ARGS("-d", "/tmp/x", "-m", "64M", "-r", "3", "--ns", "a=8M",
 			      "--ns=b=16M,rw", "--linger", "9", "--value-max", "1M", "--max-keys",
 			      "2000", "--max-clients", "5", "--poll", "100", "--record", "/tmp/rec",
-			      "--log-level", "warn", "--http", "9440", "--rpc", "none");
+			      "--record-all", "no", "--log-level", "warn", "--http", "9440",
+			      "--rpc", "none");
 
 	assert_string_equal(c->vfu.dir, "/tmp/x");
 	assert_int_equal(c->dram_bytes, 64 << 20);
@@ -46,6 +47,7 @@ static void test_each(void **state)
 	assert_int_equal(c->poll_ns, 100000);
 	assert_false(c->is_busy);
 	assert_string_equal(c->vfu.record, "/tmp/rec");
+	assert_false(c->vfu.is_record_all);
 	assert_int_equal(c->log_level, 1);
 	assert_string_equal(c->http_host, "127.0.0.1");
 	assert_int_equal(c->http_port, 9440);

@@ -141,7 +141,8 @@ static void test_owner(void **state)
 	assert_int_equal(trace(plain, PEAL_TRACE_START, PEAL_TRACE_ALL), NVME_ST_INVALID_OPCODE);
 	assert_int_equal(trace(f->t, PEAL_TRACE_STOP, 0), NVME_ST_SEQUENCE);
 	assert_int_equal(trace_read(f->t, &page), NVME_ST_SEQUENCE);
-	assert_int_equal(trace(f->t, 3, 0), NVME_ST_INVALID_FIELD);
+	assert_int_equal(trace(f->t, 4, 0), NVME_ST_INVALID_FIELD);
+	assert_int_equal(trace(f->t, PEAL_TRACE_RECORD, 77), NVME_ST_INVALID_FIELD);
 	assert_int_equal(trace(f->t, PEAL_TRACE_START, 0x10000), NVME_ST_INVALID_FIELD);
 	assert_int_equal(trace(f->t, PEAL_TRACE_START, other->ctrl->id), 0);
 	assert_true(tgt_trace_wants(w, other->ctrl));

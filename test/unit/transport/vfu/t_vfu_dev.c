@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/rng.h"
+#include "peal/vendor.h"
 #include "transport/replay/replay_file.h"
 
 static int nr_mappings(void)
@@ -260,6 +261,57 @@ static void test_record(void **state)
 	rig_fini(&r);
 }
 
+/* One client of two is recorded, from when an operator asks. */
+static void test_record_asked(void **state)
+{
+	struct rig r = {0};
+	char dir[] = "/tmp/t_vfu.rec.XXXXXX", path[100];
+	struct nvme_sqe ask = {.opc = PEAL_OPC_ADMIN_TRACE, .cdw12 = PEAL_TRACE_RECORD};
+	struct peer p[2];
+	struct replay_file f;
+
+	assert_non_null(mkdtemp(dir));
+	rig_init(&r, 2, &(struct vfu_opts){.record_dir = dir, .is_record_asked = true});
+	for (int i = 0; i < 2; i++) {
+		peer_open(&r, &p[i], i ? PEER_STOCK : PEER_PEAL);
+		peer_enable(&p[i]);
+		assert_int_equal(peer_queue(&p[i], 1, 16), 0);
+	}
+	for (uint16_t i = 0; i < 20; i++) {
+		struct nvme_sqe sqe = peer_read_sqe(i, RIG_DATA, 512, i);
+
+		if (i == 8) {
+			ask.cdw11 = 2; /* the second that came */
+			assert_int_equal(peer_admin(&p[0], &ask, NULL), 0);
+			assert_int_equal(peer_admin(&p[0], &ask, NULL), NVME_ST_SEQUENCE);
+			assert_int_equal(peer_queue(&p[1], 2, 16), 0);
+		}
+		for (int k = 0; k < 2; k++) {
+			uint16_t qid = k && i >= 8 ? 1 + i % 2 : 1;
+
+			peer_submit(&p[k], qid, &sqe);
+			peer_ring(&p[k], qid);
+			assert_int_equal(peer_wait(&p[k], qid).status >> 1, 0);
+		}
+	}
+	peer_close(&p[0]);
+	peer_close(&p[1]);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	snprintf(path, sizeof(path), "%s/vfu-%d-0.rec", dir, (int)getpid());
+	assert_int_equal(replay_file_open(path, &f), 0);
+	assert_false(f.is_torn);
+	assert_int_equal(f.nr_cmds, 12);
+	for (uint32_t i = 0; i < 12; i++) {
+		assert_int_equal(f.cmds[i].sqe->cid, 8 + i);
+		assert_int_equal(f.cmds[i].cqe->cid, 8 + i);
+		assert_int_equal(f.cmds[i].qid, 1 + i % 2);
+	}
+	replay_file_close(&f);
+	assert_int_equal(unlink(path), 0);
+	rig_fini(&r);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_killed_while_waiting),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_record),
+		cmocka_unit_test(test_record_asked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
