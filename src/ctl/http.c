@@ -44,6 +44,7 @@ struct http {
 	struct ctl_fd fd; /* libmicrohttpd's epoll */
 	struct list conns;
 	struct list reqs;   /* suspended */
+	bool is_stopping;   /* nothing is suspended any more */
 	unsigned nr_settle; /* turns that libmicrohttpd still wants after one has gone */
 };
 
@@ -117,6 +118,10 @@ static void http_gathered(struct ctl_stat_wait *w, const struct ctl_stat *st)
 static enum MHD_Result http_ask(struct http_req *q)
 {
 	q->is_asked = true;
+	if (q->h->is_stopping) {
+		q->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+		return http_say_text(q->conn, q->status, "the daemon stops\n");
+	}
 	q->since_ns = mono_ns();
 	q->wait.done = http_gathered;
 	list_add_tail(&q->h->reqs, &q->node);
@@ -367,7 +372,8 @@ void http_stop(struct http *h)
 {
 	struct http_req *q, *tmp;
 
-	/* Nothing may be suspended when it ends. */
+	/* Nothing may be suspended at the end, nor become so in the run that lets go of the rest. */
+	h->is_stopping = true;
 	list_for_each_entry_safe(q, tmp, &h->reqs, node) {
 		ctl_stat_forget(&q->wait);
 		http_answer(q, MHD_HTTP_SERVICE_UNAVAILABLE);

@@ -159,6 +159,19 @@ def test_port_taken(d):
     shutil.rmtree(d.folder + '/x')
 
 
+def test_stop_meanwhile(tmp_path):
+    """Stopped with requests on their way, in every state: it ends well."""
+    for i in range(10):
+        web = Web(str(tmp_path))
+        crowd = [web.connect() for _ in range(i)]
+        for j, s in enumerate(crowd):
+            s.sendall(b'GET /metrics HTTP/1.1\r\nHost: a\r\n' + (b'\r\n' if j % 3 else b''))
+        web.stop()
+        assert web.process.returncode == 0, web.log
+        for s in crowd:
+            s.close()
+
+
 def test_loopback(d):
     """Nobody asked for more than this machine."""
     text = subprocess.run(['cat', f'/proc/{d.pid}/net/tcp'], capture_output=True, text=True,
