@@ -372,7 +372,7 @@ void http_stop(struct http *h)
 {
 	struct http_req *q, *tmp;
 
-	/* Nothing may be suspended at the end, nor become so in the run that lets go of the rest. */
+	/* Nothing may be suspended at the end, nor become so in the run that lets go of it. */
 	h->is_stopping = true;
 	list_for_each_entry_safe(q, tmp, &h->reqs, node) {
 		ctl_stat_forget(&q->wait);
