@@ -21,12 +21,14 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBS = ('usr/lib/x86_64-linux-gnu', 'usr/lib/x86_64-linux-gnu/ceph')
 LOADER = 'usr/lib64/ld-linux-x86-64.so.2'
-TIMEOUT = 240  # s, for one command or a boot; a loaded machine emulates slowly
-TOOLS = ['usr/sbin/nvme', 'usr/bin/fio', 'usr/sbin/mke2fs', 'usr/sbin/e2fsck']
+TIMEOUT = 400  # s, for one command or a boot; a loaded machine emulates slowly
+TOOLS = ('usr/sbin/nvme', 'usr/sbin/mke2fs', 'usr/sbin/e2fsck')
+FIO = 'usr/bin/fio'  # brings 50 MB of libraries along
 APPLETS = ('sh mount umount cat echo ls mkdir rm stty uname insmod poweroff reboot dd cmp '
            'sha256sum head tail od printf sleep sync grep sed awk date dmesg truncate wc cut seq '
            'tr basename readlink true blkdiscard fstrim base64 sort uniq'
            ).split()
+MEMORY_MIB = 640
 MODULES = ['nvme', 'crc32c_generic', 'ext4']
 # A controller that is gone is given up after seconds, not after half a minute.
 PARAMETERS = {'nvme-core.ko': ' io_timeout=10 admin_timeout=10'}
@@ -115,7 +117,7 @@ class Cpio:
         return self.out
 
 
-def make_initramfs(kit, path, programs):
+def make_initramfs(kit, path, programs, tools):
     """programs: of ours, static, by path here; they are found by their name there."""
     c = Cpio()
     for name in ('proc', 'sys', 'dev', 'usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64', 'etc'):
@@ -128,7 +130,7 @@ def make_initramfs(kit, path, programs):
     for name in APPLETS:
         c.link(f'usr/bin/{name}', 'busybox')
     needs = set()
-    for tool in TOOLS:
+    for tool in tools:
         needs |= {tool} | kit.libs(tool)
     for name in sorted(needs):
         c.copy(name, f'{kit.root}/{name}')
@@ -148,17 +150,17 @@ def make_initramfs(kit, path, programs):
 class Guest:
     """A running guest. `console` is where its kernel writes."""
 
-    def __init__(self, folder, kit, sockets, programs=(), memory_mib=640):
+    def __init__(self, folder, kit, sockets, programs=(), tools=TOOLS):
         self.console = f'{folder}/console'
         path = f'{folder}/serial'
-        initrd = f'{folder}/initrd'
+        initrd = f'{folder}/initrd{len(tools)}'
         if not os.path.exists(initrd):
-            make_initramfs(kit, initrd, programs)
+            make_initramfs(kit, initrd, programs, tools)
         cmd = kit.program('usr/bin/qemu-system-x86_64') + [
             '-L', f'{kit.root}/usr/share/qemu', '-L', f'{kit.root}/usr/share/seabios',
             '-nodefaults', '-display', 'none', '-accel', 'tcg,thread=multi', '-cpu', 'qemu64',
-            '-object', f'memory-backend-memfd,id=m0,size={memory_mib}M,share=on',
-            '-machine', 'q35,memory-backend=m0', '-m', f'{memory_mib}', '-smp', '1',
+            '-object', f'memory-backend-memfd,id=m0,size={MEMORY_MIB}M,share=on',
+            '-machine', 'q35,memory-backend=m0', '-m', f'{MEMORY_MIB}', '-smp', '1',
             '-kernel', kit.kernel, '-initrd', initrd,
             '-append', 'console=ttyS0 quiet panic=-1 nokaslr mitigations=off hugepages=32',
             '-serial', f'file:{self.console}', '-serial', f'unix:{path},server=on,wait=off']

@@ -43,8 +43,8 @@ class Test:
         self.d = peer.Daemon(self.peald, self.folder, '--dram', '64M', '--ns', 'kv=32M,rw',
                              '--block', f'{self.disk},size=64M')
 
-    def start_guest(self):
-        g = guest.Guest(self.folder, self.kit, [f'{self.folder}/cntrl'], [self.own_queue])
+    def start_guest(self, tools=guest.TOOLS):
+        g = guest.Guest(self.folder, self.kit, [f'{self.folder}/cntrl'], [self.own_queue], tools)
         return g, kv.Kv(g, self.peal_exe, self.d.uri)
 
     def peal(self, *args):
@@ -100,7 +100,7 @@ def own_queue(g, k):
 
 def first(t):
     """Everything that one guest does; it ends by SIGKILL with commands under way."""
-    g, k = t.start_guest()
+    g, k = t.start_guest((*guest.TOOLS, guest.FIO))
     say('guest is up')
     bound(g)
     kv.check_standard(k)
