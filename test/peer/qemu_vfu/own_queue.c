@@ -6,7 +6,8 @@
  *
  *   own_queue wave BDF N    N rounds: 1023 values stored with one doorbell, retrieved with
  *                           another in an order of its own, each compared byte for byte
- *   own_queue lat BDF N     Retrieve of 4 KiB, one at a time: "min median avg max", microseconds
+ *   own_queue lat BDF N [P] Retrieve of 4 KiB, one at a time, with pauses of P to 2 P microseconds
+ *                           between them: "min median avg max" of each, microseconds
  *
  * The driver must be unbound. Physical addresses come from huge pages and /proc/self/pagemap, so
  * root. One thread. Exit status 0 when every byte was right.
@@ -261,7 +262,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void latency(uint32_t nr)
+static void latency(uint32_t nr, uint32_t pause_us)
 {
 	double *took = calloc(nr, sizeof(*took)), sum = 0;
 	struct peal_key k = key_of(0, 0);
@@ -272,8 +273,11 @@ static void latency(uint32_t nr)
 		err(1, "calloc");
 	value_fill(out[0].p, 0, 0);
 	for (uint32_t n = 0; n <= nr; n++) {
-		double t = now_us();
+		double t;
 
+		if (pause_us)
+			usleep(pause_us + (uint32_t)rand() % pause_us);
+		t = now_us();
 		peal_device_kv(&s, n ? RETRIEVE : STORE, 1, &k);
 		peal_device_prp(&s, n ? in[0].addr : out[0].addr, VALUE);
 		s.cid = (uint16_t)n;
@@ -322,11 +326,11 @@ static void bar_map(const char *bdf)
 
 int main(int argc, char **argv)
 {
-	uint32_t nr = argc == 4 ? (uint32_t)atoi(argv[3]) : 0;
+	uint32_t nr = argc >= 4 ? (uint32_t)atoi(argv[3]) : 0;
 	int is_wave = nr && strcmp(argv[1], "wave") == 0;
 
 	if (!nr || (!is_wave && strcmp(argv[1], "lat")))
-		errx(2, "usage: own_queue wave|lat BDF N");
+		errx(2, "usage: own_queue wave|lat BDF N [PAUSE]");
 	bar_map(argv[2]);
 	rings = page_map();
 	for (uint32_t i = 0; i < 2; i++) {
@@ -337,7 +341,7 @@ int main(int argc, char **argv)
 	if (is_wave)
 		waves(nr);
 	else
-		latency(nr);
+		latency(nr, argc == 5 ? (uint32_t)atoi(argv[4]) : 0);
 	disable();
 	return 0;
 }
