@@ -5,7 +5,7 @@
  */
 #include "m_random_int.h"
 
-static uint64_t any_len(const struct actor *a)
+static uint64_t some_len(const struct actor *a)
 {
 	struct model *m = a->m;
 	uint64_t r = rng_below(&m->rng, 1000);
@@ -22,6 +22,15 @@ static uint64_t any_len(const struct actor *a)
 	if (r < 997 || (m->st->ssd_bytes && rng_chance(&m->rng, 7, 8)))
 		return 60000 + rng_below(&m->rng, 150000);
 	return 1 + rng_below(&m->rng, M_VALUE_MAX);
+}
+
+/* What memory takes and no segment below has room for could never be flushed. */
+static uint64_t any_len(const struct actor *a)
+{
+	const struct m_stack *st = a->m->st;
+	uint64_t len = some_len(a);
+
+	return st->dram_bytes && st->ssd_bytes ? min_t(uint64_t, len, st->ssd_seg_bytes / 2) : len;
 }
 
 static struct mut *mut_begin(struct actor *a, enum mut_kind kind)
