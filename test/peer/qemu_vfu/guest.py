@@ -195,6 +195,7 @@ class Guest:
                  'sleep 0.05; done')
 
     def fail(self, what):
+        self.process.kill()
         self.log.seek(0)
         tail = ''
         if os.path.exists(self.console):

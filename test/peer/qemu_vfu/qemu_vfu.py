@@ -37,6 +37,7 @@ class Test:
         self.folder = folder
         self.kit = guest.Kit()
         self.disk = f'{folder}/disk'
+        self.guests = []
         self.start_daemon()
 
     def start_daemon(self):
@@ -45,6 +46,7 @@ class Test:
 
     def start_guest(self, tools=guest.TOOLS):
         g = guest.Guest(self.folder, self.kit, [f'{self.folder}/cntrl'], [self.own_queue], tools)
+        self.guests.append(g)
         return g, kv.Kv(g, self.peal_exe, self.d.uri)
 
     def peal(self, *args):
@@ -172,6 +174,8 @@ def main():
             second(t, kept, want)
             third(t, kept)
         finally:
+            for g in t.guests:
+                g.kill()
             t.d.process.kill()
 
 
