@@ -65,6 +65,9 @@ static const struct metrics_row tier_rows[] = {
 	 TIER(bad_seals)},
 	{"tier_full_total", "Values refused because there was no room even after eviction.",
 	 METRICS_COUNTER, TIER(full)},
+	{"tier_torn_total",
+	 "Records that a crash had cut off, found by recovery and refused: no fault of the medium.",
+	 METRICS_COUNTER, TIER(torn)},
 };
 
 #define WORKER(member) offsetof(struct ctl_stat_worker, member)

@@ -37,6 +37,7 @@ static json_t *stats_tier(const struct ctl_stat_tier *t)
 	put(to, "evicted_bytes", s->evicted_bytes);
 	put(to, "bad_seals", s->bad_seals);
 	put(to, "full", s->full);
+	put(to, "torn", s->torn);
 	return to;
 }
 

@@ -376,6 +376,7 @@ struct store_stats {
 	uint64_t evicted_bytes;
 	uint64_t bad_seals; /* alerts */
 	uint64_t full;	    /* -ENOSPC given */
+	uint64_t torn;	    /* records that a crash had cut off, found and refused: no fault */
 };
 
 struct store_ops {

@@ -122,6 +122,7 @@ static void store_stats_add(struct store_stats *sum, const struct store_stats *s
 	sum->evicted_bytes += st->evicted_bytes;
 	sum->bad_seals += st->bad_seals;
 	sum->full += st->full;
+	sum->torn += st->torn;
 }
 
 int store_set_stats(const struct store_set *set, unsigned tier, struct store_stats *st)

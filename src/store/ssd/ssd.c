@@ -89,6 +89,7 @@ static void ssd_stats(const struct store *st, struct store_stats *out)
 	out->evicted_bytes = counter_get(&c->evicted_bytes);
 	out->bad_seals = counter_get(&c->bad_seals);
 	out->full = counter_get(&c->full);
+	out->torn = counter_get(&c->torn);
 }
 
 static int ssd_step(struct store *st)

@@ -102,16 +102,10 @@ static void save_came(struct io_req *req, int res)
 	struct ssd_read *r = container_of(req, struct ssd_read, req);
 	struct ssd *s = r->s;
 	struct ssd_value *v = s->evict.val;
-	struct ssd_entry *e;
 
 	res = ssd_read_check(r, res);
 	if (res < 0) {
-		e = ssd_index_find(&s->ix, &r->key);
-		counter_add(&s->count.bad_seals, 1);
-		if (!s->segs[r->seg].is_scanned)
-			store_alert(&s->st, &r->key, "can't be read to be kept");
-		if (e && e->seg == r->seg && e->off == r->off)
-			ssd_seg_ghost(s, e);
+		ssd_read_distrust(r, res, "can't be read to be kept");
 		save_over(s);
 		return;
 	}

@@ -149,8 +149,9 @@ struct ssd_stream {
 	struct list waiting; /* appends without a place */
 	struct list queue;   /* units to be written */
 	uint32_t nr_writing;
-	uint32_t nr_units;     /* of this segment, not yet ended */
-	struct ssd_unit block; /* head and footer */
+	uint32_t nr_units;	   /* of this segment, not yet ended */
+	struct ssd_unit block;	   /* head and footer */
+	struct ssd_sync_wait sync; /* before the footer */
 	uint8_t *block_mem;
 	uint32_t foot_at; /* footer blocks written */
 };
@@ -229,7 +230,7 @@ struct ssd_evict {
 
 struct ssd_counters {
 	struct counter capacity, used, value, keys, index;
-	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full;
+	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full, torn;
 };
 
 struct ssd {
@@ -376,6 +377,8 @@ void ssd_kill_waiting(struct ssd *s);
 
 void ssd_read_get(struct store *s, struct store_io *io);
 void ssd_read_release(struct ssd_read *r, bool is_bad);
+/* A read has failed with `err`, or its bytes have: told, unless a crash explains it; a ghost. */
+void ssd_read_distrust(struct ssd_read *r, int err, const char *what);
 /* Checks record and payload of a read that has ended with `res`. 0, or -errno. */
 int ssd_read_check(struct ssd_read *r, int res);
 bool ssd_read_is(const struct ssd *s, const void *pin);

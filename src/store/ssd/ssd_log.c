@@ -8,7 +8,8 @@
  * A pack goes out when it is full, when something long comes, or when nothing of the stream is
  * being written, so that what comes meanwhile shares the next one. Writes end in any order; a write
  * that fails leaves a hole, and those whose records were in it are told. When the next record
- * doesn't fit, the segment is sealed: its writes end, its footer is written and synced.
+ * doesn't fit, the segment is sealed: its writes end and are synced, then its footer is written and
+ * synced.
  *
  * Runs on the shard's owner.
  * tidy: no-test: t_ssd.c and t_ssd_recover.c go through it, test/model/m_ssd fails it
@@ -387,10 +388,27 @@ static void seal_write(struct ssd_stream *st)
 	ssd_unit_submit(s, u);
 }
 
-static void log_seal(struct ssd_stream *st)
+/*
+ * A footer that is whole says that its records are. So they are durable before it is written: a
+ * power cut may keep any of what wasn't synced, the footer and none of what it names.
+ */
+static void seal_synced(struct ssd_sync_wait *w, int res)
 {
+	struct ssd_stream *st = container_of(w, struct ssd_stream, sync);
 	uint64_t off;
 
+	st->s->nr_busy--;
+	if (res < 0 || st->is_lost) {
+		seal_over(st, SSD_LOST);
+		return;
+	}
+	st->s->segs[st->seg].nr_blocks = ssd_log_footer(st, &off);
+	st->foot_at = 0;
+	seal_write(st);
+}
+
+static void log_seal(struct ssd_stream *st)
+{
 	pack_close(st);
 	st->state = SSD_STREAM_SEALING;
 	ssd_seg_set(st->s, st->seg, SSD_SEALING);
@@ -402,9 +420,9 @@ static void log_seal(struct ssd_stream *st)
 		return;
 	}
 	st->state = SSD_STREAM_FOOTER;
-	st->s->segs[st->seg].nr_blocks = ssd_log_footer(st, &off);
-	st->foot_at = 0;
-	seal_write(st);
+	st->sync.fn = seal_synced;
+	st->s->nr_busy++;
+	ssd_unit_sync(st->s, &st->sync);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -83,15 +83,26 @@ static void read_gone(struct store_io *io, uint64_t ver)
 	store_down(io, read_came);
 }
 
-static void read_distrust(struct ssd_read *r, const char *what)
+/*
+ * A write that a power cut tore, and that nobody was told of, is found by going through its
+ * segment, and looks like a fault of the medium. Everything else that doesn't fit is one.
+ */
+static bool read_is_torn(const struct ssd_read *r, int err)
+{
+	return err == -EILSEQ && r->s->segs[r->seg].is_scanned;
+}
+
+void ssd_read_distrust(struct ssd_read *r, int err, const char *what)
 {
 	struct ssd *s = r->s;
 	struct ssd_entry *e = ssd_index_find(&s->ix, &r->key);
 
-	counter_add(&s->count.bad_seals, 1);
-	/* A write that a crash has cut off, and that nobody was told of, is no fault. */
-	if (!s->segs[r->seg].is_scanned)
+	if (read_is_torn(r, err)) {
+		counter_add(&s->count.torn, 1);
+	} else {
+		counter_add(&s->count.bad_seals, 1);
 		store_alert(&s->st, &r->key, what);
+	}
 	if (e && !e->is_ghost && e->seg == r->seg && e->off == r->off && e->ver == r->ver)
 		ssd_seg_ghost(s, e);
 }
@@ -168,8 +179,9 @@ static void read_end(struct io_req *req, int res)
 	must(s->segs[r->seg].nr_reads > 0);
 	s->segs[r->seg].nr_reads--;
 	if (err) {
-		read_distrust(r, err == -EILSEQ ? "what was read from the device does not fit"
-						: "the device can't read it");
+		ssd_read_distrust(r, err,
+				  err == -EILSEQ ? "what was read from the device does not fit"
+						 : "the device can't read it");
 		read_free(r);
 		read_gone(io, ver);
 		return;
@@ -261,7 +273,8 @@ void ssd_read_get(struct store *st, struct store_io *io)
 
 void ssd_read_release(struct ssd_read *r, bool is_bad)
 {
+	/* They did when they came: it is memory that has changed them. */
 	if (is_bad)
-		read_distrust(r, "bytes don't fit their seal");
+		ssd_read_distrust(r, -EIO, "bytes don't fit their seal");
 	read_free(r);
 }

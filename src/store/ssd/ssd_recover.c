@@ -412,6 +412,9 @@ int ssd_recover(struct ssd *s, bool is_new)
 
 void ssd_recover_close(struct ssd *s)
 {
+	/* As when a segment is sealed: a footer isn't there before what it names. */
+	if (s->dev->ops->sync(s->dev))
+		return;
 	for (uint32_t i = 0; i < SSD_STREAMS; i++) {
 		struct ssd_stream *st = &s->stream[i];
 		uint64_t off;
