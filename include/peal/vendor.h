@@ -24,6 +24,12 @@ enum peal_opc {
 	PEAL_OPC_ADMIN_TRACE = 0xc2, /* admin, see struct peal_wire_trace */
 };
 
+/*
+ * Our own statuses, where NVMe has room for them: command specific (SCT 1), vendor specific codes.
+ * CLASS: STORE_EX of a class that the namespace doesn't know.
+ */
+#define PEAL_ST_CLASS 0x1c0u
+
 #define PEAL_ID_MAGIC 0x4c414550u /* "PEAL" */
 
 /* Identify Namespace (CNS 05h CSI 01h), offset 3840. */

@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "nvme/nvme_kv.h"
 #include "nvme/nvme_str.h"
+#include "peal/vendor.h"
 
 static _Thread_local char errmsg_text[512] = "no error";
 
@@ -63,6 +64,7 @@ int errmsg_errno(uint16_t status)
 	case NVME_ST_INVALID_FIELD:
 	case NVME_ST_INVALID_NS:
 	case NVME_ST_INVALID_LOG:
+	case PEAL_ST_CLASS:
 		return -EINVAL;
 	case NVME_ST_INVALID_OPCODE:
 		return -EOPNOTSUPP;

@@ -38,6 +38,40 @@ bool kv_ns_is(const struct tgt_ns *ns); /* is it one of ours? */
 /* A key as commands make it. 0 or -EINVAL. */
 int kv_ns_key(const uint8_t b[16], uint8_t len, struct store_key *key);
 
+/*
+ * What the 16 bits of a value's class mean (kv_class.c): STORE_EX of a class that isn't registered
+ * is refused in a namespace that has any. Changed and listed on worker 0, or before the reactors
+ * run.
+ */
+#define KV_CLASSES_MAX 256u /* of a namespace */
+struct kv_class {
+	uint16_t id; /* not 0, which is none */
+	char name[64];
+	char model[128];
+	char layout[128];
+	char dtype[32];
+	char codec[32];
+};
+/* 0, -EINVAL no id, -EEXIST, -ENOSPC there are KV_CLASSES_MAX, -ENOMEM. Copied. */
+int kv_class_add(struct tgt_ns *ns, const struct kv_class *k);
+/* 0 or -ENOENT. Its values stay. */
+int kv_class_del(struct tgt_ns *ns, uint16_t id);
+/* By id; until the next change, and within one turn. */
+unsigned kv_class_list(const struct tgt_ns *ns, const struct kv_class **all);
+
+/* Values of each class in memory. */
+struct kv_class_stat {
+	uint16_t id;
+	uint64_t nr_keys;
+	uint64_t value_bytes;
+};
+struct kv_class_stats {
+	unsigned nr; /* those of kv_class_list() in its order, then others that are there */
+	struct kv_class_stat of[2 * KV_CLASSES_MAX];
+	struct kv_class_stat others; /* more than are counted apart */
+};
+void kv_class_stats(const struct tgt_ns *ns, struct kv_class_stats *st);
+
 /* What an operator wants to know beside the store's figures. Any worker, within one turn. */
 struct kv_ns_info {
 	uint32_t value_max;

@@ -28,10 +28,22 @@ struct kv_ns {
 	_Atomic uint32_t nr_rounds; /* of kv_ns_ctrl_gone() under way */
 	_Atomic uint32_t nr_alerts;
 	struct kv_lease_table *leases[REACTORS_MAX]; /* one per worker, that worker's */
+	/* kv_class.c: worker 0 changes them, all look at how many there are and whether one is */
+	struct kv_class *classes;
+	_Atomic uint32_t nr_classes;
+	_Atomic uint64_t class_bits[1u << 10];
 };
 
 /* kv_tier.c: a shard's ssd tier, below what it has. 0, or what store_ssd_create() said. */
 int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards);
+
+/* May values of this class be stored? */
+static inline bool kv_class_is_known(const struct kv_ns *kn, uint16_t id)
+{
+	return !id || !atomic_load_explicit(&kn->nr_classes, memory_order_acquire) ||
+	       (atomic_load_explicit(&kn->class_bits[id / 64], memory_order_relaxed) >> (id & 63) &
+		1);
+}
 
 static inline struct kv_ns *kv_ns_of(const struct tgt_req *req)
 {

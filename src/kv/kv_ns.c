@@ -149,6 +149,7 @@ static void ns_free(struct kv_ns *kn)
 {
 	for (unsigned i = 0; i < REACTORS_MAX; i++)
 		kv_lease_table_destroy(kn->leases[i]);
+	free(kn->classes);
 	free(kn);
 }
 

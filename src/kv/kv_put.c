@@ -176,6 +176,8 @@ static uint16_t put_ex_block(struct kv_put *put, const struct peal_store_ex *ex)
 		return NVME_ST_INVALID_KEY_SIZE;
 	if (ex->flags & ~PEAL_STORE_EX_SEALS)
 		return NVME_ST_INVALID_FIELD;
+	if (!kv_class_is_known(kv_ns_of(put_req(put)), ex->cls))
+		return PEAL_ST_CLASS;
 	memset(m, 0, sizeof(*m));
 	memcpy(m->parent, ex->parent, ex->parent_len);
 	memcpy(m->group, ex->group, ex->group_len);

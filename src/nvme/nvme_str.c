@@ -145,6 +145,7 @@ static const struct nvme_str nvme_str_statuses[] = {
 	{SPECIFIC(NVME_SC_IOCS_COMBINATION_REJECTED), "I/O Command Set Combination Rejected"},
 	{SPECIFIC(NVME_SC_INVALID_IOCS), "Invalid I/O Command Set"},
 	{SPECIFIC(NVME_SC_READ_ONLY), "Attempted Write to Read Only Range"},
+	{PEAL_ST_CLASS, "Class Not Registered"},
 	{MEDIA(NVME_SC_WRITE_FAULT), "Write Fault"},
 	{MEDIA(NVME_SC_READ_ERROR), "Unrecovered Read Error"},
 	{MEDIA(NVME_SC_ACCESS_DENIED), "Access Denied"},

@@ -52,6 +52,7 @@
 #define STORE_FRAME_WORDS 8
 
 struct store;
+struct store_class;
 struct store_set;
 
 /*
@@ -398,6 +399,8 @@ struct store_ops {
 			 uint64_t *ask);
 	/* any thread: counters only */
 	void (*stats)(const struct store *s, struct store_stats *st);
+	/* any thread: store_class.h; NULL: not counted */
+	unsigned (*classes)(const struct store *s, struct store_class *to, unsigned max);
 	/* bounded background work; > 0 when some was done; NULL = none */
 	int (*step)(struct store *s);
 	/* capacity in bytes; 0 when it holds, -EAGAIN while it shrinks as evictions go (asked

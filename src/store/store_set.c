@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/must.h"
+#include "store/store_class.h"
 #include "store/store_int.h"
 
 static void store_set_free(struct store_set *set, unsigned nr_gates)
@@ -142,6 +143,17 @@ int store_set_stats(const struct store_set *set, unsigned tier, struct store_sta
 	}
 	*st = sum;
 	return 0;
+}
+
+unsigned store_set_classes(const struct store_set *set, unsigned shard, unsigned tier,
+			   struct store_class *to, unsigned max)
+{
+	const struct store *s;
+
+	if (shard >= set->nr_shards || tier >= set->shard[shard].nr_tiers)
+		return 0;
+	s = set->shard[shard].tier[tier];
+	return s->ops->classes ? s->ops->classes(s, to, max) : 0;
 }
 
 const char *store_set_tier_name(const struct store_set *set, unsigned tier)

@@ -218,6 +218,11 @@ static void dram_stats(const struct store *s, struct store_stats *st)
 	st->full = counter_get(&c->full);
 }
 
+static unsigned dram_list_classes(const struct store *s, struct store_class *to, unsigned max)
+{
+	return dram_class_list(&((const struct dram *)s)->classes, to, max);
+}
+
 static int dram_step(struct store *s)
 {
 	struct dram *d = dram_of(s);
@@ -251,6 +256,7 @@ static const struct store_ops dram_ops = {
 	.now = dram_get_now,
 	.look = dram_get_look,
 	.stats = dram_stats,
+	.classes = dram_list_classes,
 	.step = dram_step,
 	.resize = dram_resize,
 	.destroy = dram_destroy,

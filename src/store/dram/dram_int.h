@@ -8,6 +8,7 @@
  *   dram_get.c      get, exist, match, list           dram_promote.c  copies from the tier below
  *   dram_put.c      buf, put, fill, inval, del        dram_resize.c   capacity
  *   dram_arena.c, dram_heap.c, dram_index.c           dram_copy.c     a chunk, checked
+ *   dram_class.c    values and bytes of each class
  *
  * How versions hold together when there is a tier below. A put sends INVAL(key, ver) down first and
  * publishes when that has come back; a del sends itself down first and unlinks when that has come
@@ -24,6 +25,7 @@
 #include "core/counter.h"
 #include "policy/evict.h"
 #include "store/dram/dram_arena.h"
+#include "store/dram/dram_class.h"
 #include "store/dram/dram_heap.h"
 #include "store/dram/dram_index.h"
 #include "store/store.h"
@@ -79,6 +81,7 @@ struct dram {
 	uint64_t promote_clock;
 	uint32_t resize_at; /* dram_resize.c: the sweep's place */
 	struct dram_counters count;
+	struct dram_classes classes;
 	uint8_t *bounce; /* one chunk */
 };
 
@@ -128,6 +131,8 @@ struct dram_entry *dram_value_create(struct dram *d, const struct store_key *key
 void dram_value_destroy(struct dram *d, struct dram_entry *e); /* not linked, no pins */
 int dram_value_set_meta(struct dram *d, struct dram_entry *e,
 			const struct store_meta *meta); /* 0, -ENOSPC */
+/* Into the index and the policy, and into the books of its class. */
+void dram_value_link(struct dram *d, struct dram_entry *e, uint64_t hash);
 /* Out of the index and the policy; its memory goes with the last pin. */
 void dram_value_drop(struct dram *d, struct dram_entry *e);
 /* Its bytes don't fit their seals: counted, told, dropped if it is what the index has. */

@@ -70,8 +70,7 @@ int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_ke
 	e->ver = ver;
 	e->is_buf = false;
 	d->nr_bufs--;
-	dram_index_link(&d->ix, e, key->hash);
-	evict_insert(&d->evict, dram_index_no(&d->ix, e));
+	dram_value_link(d, e, key->hash);
 	d->ver = max_t(uint64_t, d->ver, ver);
 	++*dram_fence(d, key);
 	dram_count(d);

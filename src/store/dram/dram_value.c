@@ -164,9 +164,26 @@ void dram_value_set_dirty(struct dram *d, struct dram_entry *e, bool is_dirty)
 		dram_bits_clear(&d->dirty, dram_index_no(&d->ix, e));
 }
 
+static uint16_t value_class(const struct dram *d, const struct dram_entry *e)
+{
+	const struct store_meta *meta = dram_heap_at(&d->side, e->side);
+
+	return meta->cls;
+}
+
+void dram_value_link(struct dram *d, struct dram_entry *e, uint64_t hash)
+{
+	dram_index_link(&d->ix, e, hash);
+	evict_insert(&d->evict, dram_index_no(&d->ix, e));
+	if (e->ext.has_meta)
+		dram_class_add(&d->classes, value_class(d, e), e->len);
+}
+
 void dram_value_drop(struct dram *d, struct dram_entry *e)
 {
 	dram_index_unlink(&d->ix, e);
+	if (e->ext.has_meta)
+		dram_class_sub(&d->classes, value_class(d, e), e->len);
 	if (!e->is_parked)
 		evict_remove(&d->evict, dram_index_no(&d->ix, e));
 	e->is_parked = false;
