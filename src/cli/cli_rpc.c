@@ -17,6 +17,9 @@
 #include "base/mono.h"
 
 #define RPC_REPLY_BYTES (16u << 20)
+#define RPC_NOT_FOUND (-32001)
+#define RPC_MISTAKES_FIRST (-32602) /* invalid parameters, unknown method */
+#define RPC_MISTAKES_LAST (-32601)
 
 static int rpc_path(const struct cli *c, char path[CLI_RPC_PATH_BYTES])
 {
@@ -33,7 +36,8 @@ static int rpc_path(const struct cli *c, char path[CLI_RPC_PATH_BYTES])
 			end = slash;
 		n = snprintf(path, CLI_RPC_PATH_BYTES, "%.*s/rpc", (int)(end - dir), dir);
 	}
-	return n >= CLI_RPC_PATH_BYTES ? -ENAMETOOLONG : 0;
+	errno = n >= CLI_RPC_PATH_BYTES ? ENAMETOOLONG : 0;
+	return -errno;
 }
 
 int cli_rpc_open(const struct cli *c, struct cli_rpc *r)
@@ -157,4 +161,19 @@ json_t *cli_rpc_call(struct cli_rpc *r, const char *method, json_t *params, unsi
 	}
 	errno = -err;
 	return result;
+}
+
+int cli_rpc_failed(const char *cmd, const struct cli_rpc *r, const json_t *error)
+{
+	int code = (int)json_integer_value(json_object_get(error, "code"));
+	const char *text = json_string_value(json_object_get(error, "message"));
+
+	if (!error) {
+		fprintf(stderr, "peal %s: %s: %s\n", cmd, r->path, strerror(errno));
+		return CLI_ERROR;
+	}
+	fprintf(stderr, "peal %s: %s (%d)\n", cmd, text ? text : "no message", code);
+	if (code >= RPC_MISTAKES_FIRST && code <= RPC_MISTAKES_LAST)
+		return CLI_USAGE;
+	return code == RPC_NOT_FOUND ? CLI_MISS : CLI_ERROR;
 }

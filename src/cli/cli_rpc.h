@@ -19,8 +19,8 @@ struct cli_rpc {
 };
 
 /*
- * $PEAL_RPC, or "rpc" in the folder that the URI names. 0 or -errno; nothing is printed: some
- * commands do without. cli_rpc_close() in any case.
+ * $PEAL_RPC, or "rpc" in the folder that the URI names. 0 or -errno, which errno is, too. Nothing
+ * is printed: some commands do without. cli_rpc_close() in any case.
  */
 int cli_rpc_open(const struct cli *c, struct cli_rpc *r);
 void cli_rpc_close(struct cli_rpc *r);
@@ -30,3 +30,8 @@ void cli_rpc_close(struct cli_rpc *r);
  */
 json_t *cli_rpc_call(struct cli_rpc *r, const char *method, json_t *params, unsigned timeout_ms,
 		     bool *is_error);
+/*
+ * The exit status of a call that failed, after a message: error is what the daemon said, NULL: it
+ * said nothing (errno).
+ */
+int cli_rpc_failed(const char *cmd, const struct cli_rpc *r, const json_t *error);

@@ -15,12 +15,14 @@ struct put_opts {
 	struct peal_key key;
 	const char *file, *value;
 	uint32_t flags;
+	uint16_t cls;
 };
 
-enum { PUT_IF_ABSENT = 256, PUT_IF_PRESENT };
+enum { PUT_IF_ABSENT = 256, PUT_IF_PRESENT, PUT_CLASS };
 
 static const struct argp_option put_options[] = {
 	{"value", 'v', "TEXT", 0, "This text is the value", 0},
+	{"class", PUT_CLASS, "N", 0, "The value's class, a number that the namespace knows", 0},
 	{"if-absent", PUT_IF_ABSENT, NULL, 0, "Fail when the key is there", 0},
 	{"if-present", PUT_IF_PRESENT, NULL, 0, "Miss when the key isn't there", 0},
 	{0},
@@ -33,6 +35,9 @@ static error_t put_parse_opt(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'v':
 		o->value = arg;
+		return 0;
+	case PUT_CLASS:
+		o->cls = (uint16_t)cli_number("--class", arg, 1, 65535);
 		return 0;
 	case PUT_IF_ABSENT:
 		o->flags |= PEAL_IF_ABSENT;
@@ -88,6 +93,7 @@ static int put_run(struct cli *c, int argc, char **argv)
 		       "TEXT.",
 	};
 	struct put_opts o = {0};
+	struct peal_meta meta = {0};
 	struct peal_call call = {0};
 	auto_free char *read = NULL;
 	size_t bytes;
@@ -101,6 +107,9 @@ static int put_run(struct cli *c, int argc, char **argv)
 	if (rc)
 		return rc;
 	call.flags = o.flags;
+	meta.cls = o.cls;
+	if (o.cls)
+		call.meta = &meta;
 	return cli_result(peal_put(c->p, &o.key, o.value ? o.value : read, bytes, &call));
 }
 

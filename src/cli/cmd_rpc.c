@@ -13,9 +13,6 @@
 
 #define RPC_WORDS_MAX 32
 #define RPC_TIMEOUT_MS 600000 /* a purge takes as long as it takes */
-#define RPC_NOT_FOUND (-32001)
-#define RPC_MISTAKES_FIRST (-32602) /* invalid parameters, unknown method */
-#define RPC_MISTAKES_LAST (-32601)
 
 struct rpc_opts {
 	const char *method;
@@ -72,17 +69,6 @@ static int rpc_params(struct rpc_opts *o, json_t **params)
 	return rc;
 }
 
-static int rpc_failed(const json_t *error)
-{
-	int code = (int)json_integer_value(json_object_get(error, "code"));
-	const char *text = json_string_value(json_object_get(error, "message"));
-
-	fprintf(stderr, "peal rpc: %s (%d)\n", text ? text : "no message", code);
-	if (code >= RPC_MISTAKES_FIRST && code <= RPC_MISTAKES_LAST)
-		return CLI_USAGE;
-	return code == RPC_NOT_FOUND ? CLI_MISS : CLI_ERROR;
-}
-
 static int rpc_run(struct cli *c, int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -104,18 +90,15 @@ static int rpc_run(struct cli *c, int argc, char **argv)
 	if (rc)
 		return rc;
 	if (cli_rpc_open(c, &r)) {
-		fprintf(stderr, "peal rpc: %s: %s\n", r.path, strerror(errno));
+		rc = cli_rpc_failed("rpc", &r, NULL);
 		json_decref(params);
 		cli_rpc_close(&r);
-		return CLI_ERROR;
+		return rc;
 	}
 	result = cli_rpc_call(&r, o.method, params, c->timeout_ms ? c->timeout_ms : RPC_TIMEOUT_MS,
 			      &is_error);
-	if (!result) {
-		fprintf(stderr, "peal rpc: %s: %s\n", r.path, strerror(errno));
-		rc = CLI_ERROR;
-	} else if (is_error) {
-		rc = rpc_failed(result);
+	if (!result || is_error) {
+		rc = cli_rpc_failed("rpc", &r, result);
 	} else {
 		json_dumpf(result, stdout,
 			   JSON_ENCODE_ANY | (c->is_json ? JSON_COMPACT : JSON_INDENT(2)));

@@ -52,9 +52,9 @@ struct conf_ns *conf_ns_add(struct conf *c)
 	return ns;
 }
 
-struct conf_class *conf_class_add(struct conf_ns *ns)
+struct kv_class *conf_class_add(struct conf_ns *ns)
 {
-	struct conf_class *cls;
+	struct kv_class *cls;
 
 	if (ns->nr_classes == CONF_CLASSES_MAX)
 		return NULL;
@@ -105,7 +105,7 @@ __attribute__((format(printf, 4, 5))) static int finish_bad(const struct conf *c
 static int finish_classes(const struct conf *c, struct conf_ns *ns, char *err)
 {
 	for (unsigned i = 0; i < ns->nr_classes; i++) {
-		struct conf_class *cls = &ns->classes[i];
+		struct kv_class *cls = &ns->classes[i];
 
 		if (!cls->id)
 			return finish_bad(c, ns, err,

@@ -13,12 +13,13 @@
 #define CTL_CONF_H
 
 #include "ctl/opt.h"
+#include "kv/kv.h"
 
 #define CONF_NS_MAX 64
 #define CONF_NAME_BYTES 64
 #define CONF_TIERS_MAX 4
 #define CONF_BLOCKS_MAX 8
-#define CONF_CLASSES_MAX 256 /* of a namespace */
+#define CONF_CLASSES_MAX KV_CLASSES_MAX /* of a namespace */
 #define CONF_ERR_BYTES 1024
 #define CONF_SOCKET_BYTES 108 /* sun_path */
 #define CONF_NS_BYTES_MIN (1u << 20)
@@ -36,16 +37,6 @@ struct conf_tier {
 	char path[512]; /* of kinds that lie somewhere */
 };
 
-/* What the 16 bits of a value's class mean, as far as somebody has said it. */
-struct conf_class {
-	uint16_t id;
-	char name[CONF_NAME_BYTES];
-	char model[128];
-	char layout[128];
-	char dtype[32];
-	char codec[32];
-};
-
 struct conf_ns {
 	char name[CONF_NAME_BYTES];
 	uint64_t bytes;
@@ -57,7 +48,7 @@ struct conf_ns {
 	unsigned nr_tiers;
 	struct conf_tier tiers[CONF_TIERS_MAX];
 	unsigned nr_classes;
-	struct conf_class *classes; /* owned */
+	struct kv_class *classes; /* owned */
 };
 
 /* A block namespace: its NSID comes behind those of ns. */
@@ -124,7 +115,7 @@ void conf_ns_clear(struct conf *c); /* forgets all namespaces */
 /* A zeroed one with its defaults, or NULL: there are CONF_NS_MAX. */
 struct conf_ns *conf_ns_add(struct conf *c);
 /* NULL: there are CONF_CLASSES_MAX, or no memory. */
-struct conf_class *conf_class_add(struct conf_ns *ns);
+struct kv_class *conf_class_add(struct conf_ns *ns);
 
 /* Reads the file over what is there. 0, or -errno and one line in err. */
 int conf_yaml_load(struct conf *c, const char *path, char err[CONF_ERR_BYTES]);

@@ -197,7 +197,7 @@ static int walk_items(struct walk *w, void *group, const yaml_node_t *node,
 
 static int walk_class(struct walk *w, void *group, const yaml_node_t *node)
 {
-	struct conf_class *cls = conf_class_add(group);
+	struct kv_class *cls = conf_class_add(group);
 	struct walk_map m = {.group = &conf_class, .at = cls, .prefix = ""};
 
 	if (!cls)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct ctl_ns_ref ctl_ns_ref(const struct rpc_arg *a)
@@ -46,6 +47,21 @@ struct tgt_ns *ctl_ns_get(struct ctl *c, const struct ctl_ns_ref *ref)
 void ctl_ns_put(struct tgt_ns *ns)
 {
 	counter_add(&ns->stat[0].inflight, (uint64_t)-1);
+}
+
+int ctl_ns_classes(const struct tgt_ns *ns, struct ctl_ns_classes *to)
+{
+	const struct kv_class *all;
+	unsigned nr = kv_class_list(ns, &all);
+
+	to->of = calloc(nr + 1, sizeof(*to->of));
+	if (!to->of)
+		return -ENOMEM;
+	if (nr)
+		memcpy(to->of, all, nr * sizeof(*all));
+	to->nr = nr;
+	kv_class_stats(ns, &to->st);
+	return 0;
 }
 
 void ctl_ns_missing(struct rpc_req *req, const struct ctl_ns_ref *ref)

@@ -7,6 +7,7 @@
 #define CTL_CTL_NS_H
 
 #include "ctl/ctl_int.h"
+#include "kv/kv.h"
 
 /* A namespace as a request named it: copied, since reactors don't read JSON. */
 struct ctl_ns_ref {
@@ -19,6 +20,13 @@ struct tgt_ns *ctl_ns_find(struct ctl *c, const struct ctl_ns_ref *ref);
 /* On reactor 0: until ctl_ns_put() it isn't destroyed, as if a command were in it. */
 struct tgt_ns *ctl_ns_get(struct ctl *c, const struct ctl_ns_ref *ref);
 void ctl_ns_put(struct tgt_ns *ns);
+/* The classes of a KV namespace as they are now. */
+struct ctl_ns_classes {
+	unsigned nr;
+	struct kv_class *of; /* the caller's to free */
+	struct kv_class_stats st;
+};
+int ctl_ns_classes(const struct tgt_ns *ns, struct ctl_ns_classes *to); /* reactor 0; -ENOMEM */
 /* "namespace 'x' isn't there, expected one of ns.list" */
 void ctl_ns_missing(struct rpc_req *req, const struct ctl_ns_ref *ref);
 /* An NVMe status as errno: what an RPC can say. */

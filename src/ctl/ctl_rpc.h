@@ -18,7 +18,10 @@ extern const struct rpc_method rpc_daemon_methods, rpc_daemon_info, rpc_daemon_c
 extern const struct rpc_method rpc_ns_list, rpc_ns_create, rpc_ns_resize, rpc_ns_delete,
 	rpc_ns_flush;
 /* rpc_key.c */
-extern const struct rpc_method rpc_key_where, rpc_key_purge, rpc_key_usage, rpc_key_classes;
+extern const struct rpc_method rpc_key_where, rpc_key_purge, rpc_key_usage;
+/* rpc_class.c */
+extern const struct rpc_method rpc_class_list, rpc_class_add, rpc_class_remove;
+json_t *rpc_class_describe(const struct kv_class *k);
 /* rpc_hold.c */
 extern const struct rpc_method rpc_hold_quiesce, rpc_hold_resume;
 /* rpc_stats.c */

@@ -50,6 +50,37 @@ static void stat_kv(struct ctl_stat_ns *s, struct tgt_ns *ns)
 	}
 }
 
+static void stat_class(struct ctl_stat *st, const struct kv_class_stat *of,
+		       const struct kv_class *k)
+{
+	struct ctl_stat_class *c;
+
+	if (st->nr_classes == CTL_STAT_CLASSES)
+		return;
+	c = &st->classes[st->nr_classes++];
+	c->ns = st->nr_ns - 1;
+	c->cls = of->id;
+	c->nr_keys = of->nr_keys;
+	c->value_bytes = of->value_bytes;
+	if (k) {
+		c->is_registered = true;
+		memcpy(c->name, k->name, sizeof(c->name));
+	}
+}
+
+static void stat_classes(struct ctl_stat *st, const struct tgt_ns *ns)
+{
+	const struct kv_class *all;
+	unsigned nr = kv_class_list(ns, &all);
+	struct kv_class_stats of;
+
+	kv_class_stats(ns, &of);
+	for (unsigned i = 0; i < of.nr; i++)
+		stat_class(st, &of.of[i], i < nr ? &all[i] : NULL);
+	if (of.others.nr_keys)
+		stat_class(st, &of.others, NULL);
+}
+
 static void stat_ns(struct ctl_stat *st, struct tgt_ns *ns)
 {
 	struct ctl_stat_ns *s = &st->ns[st->nr_ns++];
@@ -67,8 +98,10 @@ static void stat_ns(struct ctl_stat *st, struct tgt_ns *ns)
 		s->read_bytes += counter_get(&t->read_bytes);
 		s->write_bytes += counter_get(&t->write_bytes);
 	}
-	if (kv_ns_is(ns))
-		stat_kv(s, ns);
+	if (!kv_ns_is(ns))
+		return;
+	stat_kv(s, ns);
+	stat_classes(st, ns);
 }
 
 /* One namespace a turn: a thousand of them don't hold up a reactor. */

@@ -34,6 +34,16 @@ struct ctl_stat_ns {
 	struct ctl_stat_tier tiers[STORE_DEPTH_MAX];
 };
 
+/* Those of a namespace stand together, in the order of the namespaces. */
+#define CTL_STAT_CLASSES 4096 /* of all; more are left out */
+struct ctl_stat_class {
+	unsigned ns; /* in ctl_stat.ns */
+	bool is_registered;
+	uint16_t cls;		       /* 0: of classes that aren't counted apart */
+	char name[64];		       /* "": nobody has given it one */
+	uint64_t nr_keys, value_bytes; /* in memory */
+};
+
 struct ctl_stat_worker {
 	uint64_t turns, mails, sleeps, mbox_full, busy_ns;
 	uint64_t reqs_max, reqs_free, reqs_low, reqs_empty;
@@ -49,6 +59,8 @@ struct ctl_stat {
 	/* Sums over the workers of tgt_counts. */
 	uint64_t cmds[TGT_NR_KINDS][256][TGT_NR_OUTCOMES];
 	uint64_t bad[8][256];
+	unsigned nr_classes;
+	struct ctl_stat_class classes[CTL_STAT_CLASSES];
 	unsigned nr_ns;
 	uint32_t next_nsid;
 	struct reactor_round round;

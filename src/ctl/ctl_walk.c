@@ -183,7 +183,10 @@ static void walk_run(struct ctl_call *call)
 		walk_end(w, w->ns ? -EINVAL : -ENOENT);
 		return;
 	}
-	memcpy(w->name, w->ns->name, sizeof(w->name));
+	if (ctl_ns_classes(w->ns, &w->known)) {
+		walk_end(w, -ENOMEM);
+		return;
+	}
 	walk_again(&w->again);
 }
 

@@ -27,7 +27,8 @@ struct ctl_walk {
 	bool has_class; /* only this one */
 	uint16_t cls;
 	/* Out. */
-	char name[64]; /* the namespace's */
+	struct ctl_ns_classes
+		known; /* of the namespace, when the walk began; known.of is the caller's */
 	/* 0, -ENOENT no such namespace, -EINVAL not a KV one, -ECANCELED the daemon stops */
 	int res;
 	uint64_t nr_seen, nr_deleted;

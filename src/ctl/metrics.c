@@ -205,6 +205,31 @@ static void put_tiers(FILE *f, const struct ctl_stat *st)
 	}
 }
 
+#define CLASS(member) offsetof(struct ctl_stat_class, member)
+static const struct metrics_row class_rows[] = {
+	{"class_keys", "Values of a class in memory.", METRICS_GAUGE, CLASS(nr_keys)},
+	{"class_value_bytes", "Bytes of values of a class in memory.", METRICS_GAUGE,
+	 CLASS(value_bytes)},
+};
+
+static void put_classes(FILE *f, const struct ctl_stat *st)
+{
+	for (unsigned r = 0; r < ARRAY_SIZE(class_rows); r++) {
+		family(f, class_rows[r].name, class_rows[r].help, class_rows[r].type);
+		for (unsigned i = 0; i < st->nr_classes; i++) {
+			const struct ctl_stat_class *c = &st->classes[i];
+
+			ns_labels(f, class_rows[r].name, &st->ns[c->ns]);
+			if (c->cls)
+				fprintf(f, ",class=\"%u\",name=\"", c->cls);
+			else
+				fputs(",class=\"others\",name=\"", f);
+			label(f, c->name);
+			fprintf(f, "\"} %" PRIu64 "\n", field(c, &class_rows[r]));
+		}
+	}
+}
+
 static void put_workers(FILE *f, const struct ctl_stat *st)
 {
 	for (unsigned r = 0; r < ARRAY_SIZE(worker_rows); r++) {
@@ -282,6 +307,7 @@ char *metrics_text(const struct ctl *c, const struct ctl_stat *st, size_t *bytes
 	put_hits(f, st);
 	put_verbs(f, st);
 	put_tiers(f, st);
+	put_classes(f, st);
 	is_bad = ferror(f);
 	if (fclose(f) || is_bad) {
 		free(text);

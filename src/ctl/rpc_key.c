@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Methods about keys: where one lies, which classes a namespace has, and deleting all of a class or
- * of a namespace. The work is reactor 0's (ctl_walk.c) or the key's owner's (store_where.c), the
+ * Methods about keys: where one lies, how many there are of each class, and deleting all of a class
+ * or of a namespace. The work is reactor 0's (ctl_walk.c) or the key's owner's (store_where.c), the
  * JSON the control thread's.
  * tidy: no-test: test/peer/ctl_rpc.py asks a daemon
  */
@@ -116,58 +116,11 @@ const struct rpc_method rpc_key_where = {
 
 /* ---- walks ---- */
 
-/* What a daemon was configured with, for its numbers. */
-static const struct conf_class *class_find(const struct ctl *c, const char *ns, uint16_t id)
+static void walk_free(struct ctl_walk *w)
 {
-	for (uint32_t i = 0; i < c->conf->nr_ns; i++)
-		for (unsigned j = 0; j < c->conf->ns[i].nr_classes; j++)
-			if (strcmp(c->conf->ns[i].name, ns) == 0 &&
-			    c->conf->ns[i].classes[j].id == id)
-				return &c->conf->ns[i].classes[j];
-	return NULL;
+	free(w->known.of);
+	free(w);
 }
-
-/* ---- class.list ---- */
-
-static const struct rpc_param class_params[] = {
-	{.name = "ns", .kind = RPC_NS, .is_needed = true, .help = "Of which namespace"},
-};
-
-static const struct conf_ns *class_ns(const struct conf *c, const struct rpc_arg *a)
-{
-	for (uint32_t i = 0; i < c->nr_ns; i++)
-		if (a->text ? strcmp(c->ns[i].name, a->text) == 0 : a->u == i + 1)
-			return &c->ns[i];
-	return NULL;
-}
-
-static json_t *class_describe(const struct conf_class *k)
-{
-	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s}", "class", (int)k->id, "name", k->name,
-			 "model", k->model, "layout", k->layout, "dtype", k->dtype, "codec",
-			 k->codec);
-}
-
-static void class_run(struct rpc_req *req)
-{
-	const struct conf_ns *ns = class_ns(ctl_of(req)->conf, &req->args[0]);
-	json_t *list = json_array();
-
-	for (unsigned i = 0; ns && i < ns->nr_classes; i++)
-		json_array_append_new(list, class_describe(&ns->classes[i]));
-	rpc_req_done(req, list);
-}
-
-const struct rpc_method rpc_key_classes = {
-	.name = "class.list",
-	.help = "The classes that the configuration names for a namespace; key.usage says what is "
-		"there",
-	.params = class_params,
-	.nr_params = 1,
-	.result =
-		"an array of {class, name, model, layout, dtype, codec}; empty where it names none",
-	.run = class_run,
-};
 
 static void walk_failed(struct ctl_walk *w)
 {
@@ -211,7 +164,7 @@ static void purge_done(struct ctl_call *call)
 	else
 		rpc_req_done(w->req, json_pack("{s:I, s:I}", "seen", (json_int_t)w->nr_seen,
 					       "deleted", (json_int_t)w->nr_deleted));
-	free(w);
+	walk_free(w);
 }
 
 static void purge_run(struct rpc_req *req)
@@ -241,14 +194,22 @@ static const struct rpc_param usage_params[] = {
 	{.name = "ns", .kind = RPC_NS, .is_needed = true, .help = "Of which namespace"},
 };
 
+static const struct kv_class *usage_find(const struct ctl_walk *w, uint16_t cls)
+{
+	for (unsigned i = 0; i < w->known.nr; i++)
+		if (w->known.of[i].id == cls)
+			return &w->known.of[i];
+	return NULL;
+}
+
 static json_t *usage_class(const struct ctl_walk *w, const struct ctl_walk_class *c)
 {
-	const struct conf_class *k = class_find(w->call.c, w->name, c->cls);
+	const struct kv_class *k = usage_find(w, c->cls);
 	json_t *one = json_pack("{s:i, s:I, s:I}", "class", (int)c->cls, "keys",
 				(json_int_t)c->nr_keys, "value_bytes", (json_int_t)c->bytes);
 
 	if (k)
-		json_object_update_new(one, class_describe(k));
+		json_object_update_new(one, rpc_class_describe(k));
 	return one;
 }
 
@@ -268,7 +229,7 @@ static void usage_done(struct ctl_call *call)
 			     json_pack("{s:I, s:o, s:I}", "keys", (json_int_t)w->nr_seen, "classes",
 				       list, "other_keys", (json_int_t)rest->nr_keys));
 	}
-	free(w);
+	walk_free(w);
 }
 
 static void usage_run(struct rpc_req *req)
@@ -286,6 +247,6 @@ const struct rpc_method rpc_key_usage = {
 	.nr_params = ARRAY_SIZE(usage_params),
 	.result =
 		"{keys, classes: [{class, keys, value_bytes, name, model, layout, dtype, codec}], "
-		"other_keys}; what the configuration says of a class is there where it says it",
+		"other_keys}; the last five where the class is registered",
 	.run = usage_run,
 };

@@ -41,8 +41,26 @@ static json_t *stats_tier(const struct ctl_stat_tier *t)
 	return to;
 }
 
-static json_t *stats_ns(const struct ctl_stat_ns *s)
+static json_t *stats_classes(const struct ctl_stat *st, unsigned ns)
 {
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < st->nr_classes; i++) {
+		const struct ctl_stat_class *c = &st->classes[i];
+
+		if (c->ns == ns)
+			json_array_append_new(
+				list, json_pack("{s:i, s:s, s:b, s:I, s:I}", "class", (int)c->cls,
+						"name", c->name, "registered", c->is_registered,
+						"memory_keys", (json_int_t)c->nr_keys,
+						"memory_bytes", (json_int_t)c->value_bytes));
+	}
+	return list;
+}
+
+static json_t *stats_ns(const struct ctl_stat *st, unsigned ns)
+{
+	const struct ctl_stat_ns *s = &st->ns[ns];
 	json_t *to = json_pack("{s:s, s:s}", "name", s->name, "command_set",
 			       s->csi == 1 ? "kv" : "nvm"),
 	       *tiers = json_array();
@@ -61,6 +79,7 @@ static json_t *stats_ns(const struct ctl_stat_ns *s)
 		put(to, "leases", s->info.nr_leases);
 		put(to, "key_waits", s->door.waits);
 		put(to, "store_inflight", s->door.busy);
+		json_object_set_new(to, "classes", stats_classes(st, ns));
 	}
 	json_object_set_new(to, "tiers", tiers);
 	return to;
@@ -121,7 +140,7 @@ static json_t *stats_all(const struct ctl *c, const struct ctl_stat *st)
 	json_object_set_new(to, "reactors", list);
 	list = json_array();
 	for (unsigned i = 0; i < st->nr_ns; i++)
-		json_array_append_new(list, stats_ns(&st->ns[i]));
+		json_array_append_new(list, stats_ns(st, i));
 	json_object_set_new(to, "namespaces", list);
 	return to;
 }
@@ -151,9 +170,9 @@ static void stats_run(struct rpc_req *req)
 const struct rpc_method rpc_stats_get = {
 	.name = "stats",
 	.help = "All figures: of the daemon, its reactors, its namespaces and their tiers",
-	.result =
-		"{uptime_seconds, clients, controllers, queues, media_errors, commands: [{kind, "
-		"opcode, "
-		"name, done, missed, failed}], reactors: [...], namespaces: [{..., tiers: [...]}]}",
+	.result = "{uptime_seconds, clients, controllers, queues, media_errors, commands: [{kind, "
+		  "opcode, name, done, missed, failed}], reactors: [...], namespaces: [{..., "
+		  "classes: [{class, name, registered, memory_keys, memory_bytes}], tiers: "
+		  "[...]}]}",
 	.run = stats_run,
 };

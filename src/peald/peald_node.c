@@ -133,6 +133,8 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 			 "that takes a while",
 			 o->ns[i].name, ssd->path);
 	err = kv_ns_create(n->subsys, &ko, &ns);
+	for (unsigned c = 0; c < o->ns[i].nr_classes && !err; c++)
+		err = kv_class_add(ns, &o->ns[i].classes[c]);
 	if (!err)
 		err = tgt_subsys_ns_add(n->subsys, ns, i + 1);
 	if (err) {

@@ -137,10 +137,74 @@ def test_classes(tmp_path):
         client = Client(d.folder)
         assert client('class.list', ns='kv') == client('class.list', ns=1) == [
             {'class': 7, 'name': 'llama', 'model': 'llama-8b', 'layout': '', 'dtype': 'bf16',
-             'codec': 'raw'}]
-        assert client('class.list', ns='other') == []
+             'codec': 'raw', 'registered': True, 'memory_keys': 0, 'memory_bytes': 0}]
+        assert client.error('class.list', ns='other')['code'] == -32001
         assert client('key.purge', ns='kv', **{'class': 7}) == {'seen': 0, 'deleted': 0}
         client.close()
+
+
+def test_classes_change(tmp_path):
+    """While the daemon runs: what is taken and refused, counted, and purged by class."""
+    with peer.daemon(PEALD, '--dram', '32M', '--ns', 'kv=16M', '--reactors', '2') as d:
+        client = Client(d.folder)
+
+        def stored(key, cls):
+            done = cli(d, 'put', key, '--class', str(cls), '-', input=b'x' * 1000)
+            return done.returncode == 0 or done.stderr.decode()
+
+        assert client('class.list', ns='kv') == []
+        assert stored('any', 9) is True  # no classes: any number
+        assert client('class.add', ns='kv', model='m', dtype='bf16', **{'class': 7}) == {}
+        assert client.error('class.add', ns='kv', **{'class': 7})['code'] == -32002
+        for wrong in (0, 65536, 'x', None):
+            assert client.error('class.add', ns='kv', **{'class': wrong})['code'] == -32602
+        assert 'Class Not Registered' in stored('nine', 9)
+        assert cli(d, 'get', 'nine').returncode == 1
+        for i in range(20):
+            assert stored(f'seven-{i}', 7) is True
+            put(d, f'none-{i}', b'y')
+        assert client('class.list', ns=1) == [
+            {'class': 7, 'name': 'class-7', 'model': 'm', 'layout': '', 'dtype': 'bf16',
+             'codec': 'raw', 'registered': True, 'memory_keys': 20, 'memory_bytes': 20000},
+            {'class': 9, 'registered': False, 'memory_keys': 1, 'memory_bytes': 1000}]
+        usage = {c['class']: c for c in client('key.usage', ns='kv')['classes']}
+        assert usage[7]['keys'] == 20 and usage[7]['model'] == 'm'
+        assert usage[0]['keys'] == 20 and usage[9]['value_bytes'] == 1000
+        kv = client('stats')['namespaces'][0]
+        assert [(c['class'], c['memory_keys']) for c in kv['classes']] == [(7, 20), (9, 1)]
+        assert client('key.purge', ns='kv', **{'class': 7})['deleted'] == 20
+        assert client('class.list', ns='kv')[0]['memory_keys'] == 0
+        assert client('ns.flush', ns='kv') == {}
+        assert cli(d, 'get', 'none-3').stdout == b'y'
+        assert client('class.remove', ns='kv', **{'class': 7}) == {}
+        assert client.error('class.remove', ns='kv', **{'class': 7})['code'] == -32001
+        assert stored('eight', 8) is True
+        client.close()
+
+
+def test_class_cli():
+    with peer.daemon(PEALD, '--dram', '32M', '--ns', 'kv=16M', '--ns', 'two=8M') as d:
+        assert cli(d, 'class', 'add', '7', 'name=llama', 'model=llama 8b').returncode == 0
+        assert cli(d, '-n', '2', 'class', 'add', '8').returncode == 0
+        assert cli(d, 'class', 'add', '7').returncode == 3
+        assert cli(d, 'put', 'k', '--class', '7', '--value', 'x').returncode == 0
+        assert cli(d, 'put', 'k', '--class', '8', '--value', 'x').returncode == 3
+        lines = cli(d, 'class').stdout.decode().splitlines()
+        assert len(lines) == 2 and lines[1].split()[:4] == ['7', '1', '1', 'B'], lines
+        assert 'llama 8b' in lines[1]
+        done = cli(d, '--json', '-n', '2', 'class', 'list')
+        assert [json.loads(x)['class'] for x in done.stdout.splitlines()] == [8]
+        assert cli(d, 'class', 'purge', '7').stdout == b'1 deleted\n'
+        assert cli(d, 'get', 'k').returncode == 1
+        assert cli(d, 'class', 'remove', '7').returncode == 0
+        assert cli(d, 'class', 'remove', '7').returncode == 1
+        assert cli(d, '-n', '9', 'class').returncode == 1
+        for wrong in (['add'], ['add', '0'], ['add', 'x'], ['add', '1', 'colour=red'], ['remove'],
+                      ['purge', '1', '2'], ['burn', '1'], ['list', '1']):
+            done = cli(d, 'class', *wrong)
+            assert done.returncode == 2 and b'expected' in done.stderr, (wrong, done)
+        done = cli(d, 'class', env=dict(os.environ, PEAL_RPC='/nowhere/rpc'))
+        assert done.returncode == 3 and b'/nowhere/rpc: No such file' in done.stderr
 
 
 def test_bad_json(d):

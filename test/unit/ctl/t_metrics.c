@@ -32,6 +32,9 @@ static struct ctl_stat *figures(void)
 	st->ns[0].tiers[0] = (struct ctl_stat_tier){"dram", {.hits = 5, .misses = 6}};
 	st->ns[0].tiers[1] = (struct ctl_stat_tier){"ssd", {.hits = 4, .misses = 2}};
 	strcpy(st->ns[1].name, "block");
+	st->nr_classes = 2;
+	st->classes[0] = (struct ctl_stat_class){.cls = 7, .name = "llama", .nr_keys = 3};
+	st->classes[1] = (struct ctl_stat_class){.nr_keys = 4, .value_bytes = 5};
 	return st;
 }
 
@@ -60,6 +63,9 @@ static void test_values(void **state)
 	has(text, "peal_namespace_hits_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\"} 9\n");
 	has(text, "peal_namespace_misses_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\"} 2\n");
 	assert_null(strstr(text, "hits_total{namespace=\"block\""));
+	has(text,
+	    "peal_class_keys{namespace=\"a\\\"b\\\\c\",nsid=\"1\",class=\"7\",name=\"llama\"} 3");
+	has(text, ",class=\"others\",name=\"\"} 5\n");
 	free(text);
 	free(st);
 }
