@@ -99,6 +99,28 @@ static int set_ns(void *group, const char *text, char *expected)
 	return 0;
 }
 
+/* [NAME=]TIERS; an '=' behind a space is a folder's. */
+static int set_ns_tiers(void *group, const char *text, char *expected)
+{
+	size_t n = strcspn(text, "= \t|");
+	struct conf *c = group;
+	struct conf_ns *ns;
+
+	n = text[n] == '=' ? n : 0;
+	if ((n == 0 && *text == '=') || n >= CONF_NAME_BYTES)
+		return -EINVAL;
+	if (!c->has_ns_args)
+		conf_ns_clear(c);
+	c->has_ns_args = true;
+	ns = conf_ns_add(c);
+	if (!ns) {
+		snprintf(expected, OPT_EXPECTED_BYTES, "at most %d namespaces", CONF_NS_MAX);
+		return -EINVAL;
+	}
+	memcpy(ns->name, n ? text : "kv", n ? n : 2);
+	return conf_tier_parse(ns, n ? text + n + 1 : text, expected);
+}
+
 static int set_block(void *group, const char *text, char *expected)
 {
 	return conf_block_parse(group, text, expected);
@@ -192,6 +214,15 @@ static const struct opt daemon_rows[] = {
 	 .help = "A namespace; repeatable. rw: values of a key may change; else the same key "
 		 "always "
 		 "means the same bytes. Namespaces of the file are forgotten"},
+	{.name = "tiers",
+	 .letter = 't',
+	 .arg = "[NAME=]TIERS",
+	 .kind = OPT_CALL,
+	 .set = set_ns_tiers,
+	 .expected = "[NAME=]TIERS, as in dram 8G | ssd /data/peal 500G",
+	 .help = "A namespace of more than memory, kv without a name; repeatable. Tiers from the "
+		 "top down, each dram SIZE or ssd FOLDER SIZE, between them a bar: 'dram 8G | ssd "
+		 "/data/peal 500G'. Namespaces of the file are forgotten"},
 	{.key = "block",
 	 .name = "block",
 	 .arg = "FILE[,size=SIZE][,lba=512|4096]",

@@ -53,6 +53,16 @@ static void test_each(void **state)
 	assert_int_equal(c->http_port, 9440);
 	assert_string_equal(c->rpc_socket, "none");
 	conf_destroy(c);
+	c = ARGS("--tiers", "dram 8M | ssd /a=b 1G", "-t", "x=dram 4M", "--no-immutable");
+	assert_int_equal(c->nr_ns, 2);
+	assert_string_equal(c->ns[0].name, "kv");
+	assert_int_equal(c->ns[0].nr_tiers, 2);
+	assert_string_equal(c->ns[0].tiers[1].path, "/a=b");
+	assert_int_equal(c->ns[0].tiers[1].bytes, 1 << 30);
+	assert_false(c->ns[0].is_immutable);
+	assert_string_equal(c->ns[1].name, "x");
+	assert_int_equal(c->dram_bytes, 12 << 20);
+	conf_destroy(c);
 	c = ARGS("--no-immutable", "--poll", "busy", "--http", "0.0.0.0:1", "-m", "8M");
 	assert_false(c->ns[0].is_immutable);
 	assert_true(c->is_busy);
