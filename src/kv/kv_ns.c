@@ -27,13 +27,18 @@ static void ns_sizes(struct tgt_ns *ns, uint64_t *capacity, uint64_t *used)
 	*used = st.used_bytes;
 }
 
-/* Once per problem: the first ten of a namespace, then every thousandth. */
+/* Of keys the first ten of a namespace, then every thousandth; of a tier's state each. */
 static void ns_alert(void *arg, const struct store_key *key, const char *what)
 {
 	struct kv_ns *kn = arg;
-	uint32_t nr = atomic_fetch_add(&kn->nr_alerts, 1) + 1;
+	uint32_t nr;
 	char text[64];
 
+	if (!key) {
+		log_warn("namespace %u: %s", kn->ns.nsid, what);
+		return;
+	}
+	nr = atomic_fetch_add(&kn->nr_alerts, 1) + 1;
 	tgt_subsys_media_error(kn->ns.subsys);
 	if (nr > 10 && nr % 1000)
 		return;

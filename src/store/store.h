@@ -35,6 +35,7 @@
  *
  * No thread-local state, no clock of its own, no lock: everything runs in reactor_step() of the
  * owner or of home.
+ * tidy: long-file: the contract stands in one place
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -54,6 +55,9 @@
 struct store;
 struct store_class;
 struct store_set;
+struct store_health;
+struct store_control;
+struct store_ssd_care;
 
 /*
  * Made once where the key enters; hash = hash_key(b, len) (base/hash.h): shard, list order and
@@ -401,6 +405,9 @@ struct store_ops {
 	void (*stats)(const struct store *s, struct store_stats *st);
 	/* any thread: store_class.h; NULL: not counted */
 	unsigned (*classes)(const struct store *s, struct store_class *to, unsigned max);
+	/* any thread: counters only; NULL: it lies on no device (store_health.h) */
+	void (*health)(const struct store *s, struct store_health *h);
+	void (*control)(struct store *s, struct store_control *c); /* owner */
 	/* bounded background work; > 0 when some was done; NULL = none */
 	int (*step)(struct store *s);
 	/* capacity in bytes; 0 when it holds, -EAGAIN while it shrinks as evictions go (asked
@@ -471,7 +478,8 @@ struct store_set_opts {
 	unsigned nr_shards; /* one per reactor, reactors[i] owns shard i */
 	bool is_immutable;
 	uint32_t value_max; /* bytes, <= 128 MiB */
-	void (*alert)(void *arg, const struct store_key *key, const char *what); /* any owner */
+	/* any owner; key NULL: it is about a tier, not about a value */
+	void (*alert)(void *arg, const struct store_key *key, const char *what);
 	void *alert_arg;
 };
 
@@ -590,7 +598,8 @@ struct store_ssd_opts {
 	uint32_t reinsert_1024;
 	/* a value is acknowledged when it is synced, not when it is written */
 	bool is_durable;
-	uint64_t seed; /* 0: from the system */
+	const struct store_ssd_care *care; /* copied; NULL: the defaults (store_health.h) */
+	uint64_t seed;			   /* 0: from the system */
 };
 int store_ssd_create(const struct store_ssd_opts *o, struct store **s);
 

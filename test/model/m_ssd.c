@@ -10,6 +10,8 @@
 #include "m_random_int.h"
 
 #include "ssd/fake_disk.h"
+#include "store/ssd/ssd_int.h"
+#include "store/store_health.h"
 
 #define LIVES_MAX 6 /* of a world, then its disks are new */
 
@@ -149,9 +151,22 @@ bool m_is_sure(struct model *m)
 
 /* ---- lives ----------------------------------------------------------------------------------- */
 
+/* How touchy the tier is: not at all, as a rule, for a disk that is off tests little. */
+static struct store_ssd_care care_draw(struct m_ssd *ms)
+{
+	struct rng *r = &ms->m.rng;
+
+	return (struct store_ssd_care){
+		.errors_max = rng_chance(r, 3, 4) ? UINT32_MAX : 1 + (uint32_t)rng_below(r, 20),
+		.faults_max = rng_chance(r, 1, 2) ? UINT32_MAX : 0,
+	};
+}
+
 static void ssd_push(struct m_ssd *ms, unsigned shard)
 {
+	struct store_ssd_care care = care_draw(ms);
 	struct store_ssd_opts o = {
+		.care = &care,
 		.dev = &ms->disks.disk[shard].dev,
 		.name = "test",
 		.segment_bytes = ms->m.st->ssd_seg_bytes,
@@ -172,6 +187,11 @@ static void ssd_push(struct m_ssd *ms, unsigned shard)
 		abort();
 	}
 	store_set_push(ms->m.w.set, shard, s);
+	if (rng_chance(&ms->m.rng, 2, 3))
+		ssd_bad_clear(ssd_of(s));
+	/* A whole life of reading only, or of nothing. */
+	if (ms->m.st->fails && rng_chance(&ms->m.rng, 1, 10))
+		trip_set(&ssd_of(s)->health.trip, 1 + (unsigned)rng_below(&ms->m.rng, 2));
 }
 
 static void faults_set(struct m_ssd *ms, bool are_on)

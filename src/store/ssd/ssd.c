@@ -27,6 +27,7 @@ void ssd_count(struct ssd *s)
 	counter_set(&c->value, s->value_bytes);
 	counter_set(&c->keys, s->ix.nr_used - s->ix.nr_ghosts);
 	counter_set(&c->index, ssd_index_bytes(&s->ix));
+	counter_set(&s->health.nr_dead, s->super.nr_dead);
 }
 
 /* ---- flush ----------------------------------------------------------------------------------- */
@@ -112,6 +113,7 @@ static bool ssd_is_busy(const struct store *st)
 static void ssd_free(struct ssd *s)
 {
 	ssd_evict_fini(s);
+	ssd_health_fini(s);
 	ssd_log_fini(s);
 	ssd_unit_fini(s);
 	ssd_value_fini(s);
@@ -154,6 +156,8 @@ static const struct store_ops ssd_ops = {
 	.release = ssd_release,
 	.prefetch = ssd_prefetch,
 	.stats = ssd_stats,
+	.health = ssd_health_get,
+	.control = ssd_health_control,
 	.step = ssd_step,
 	.is_busy = ssd_is_busy,
 	.destroy = ssd_destroy,
@@ -207,9 +211,12 @@ static int ssd_open(struct ssd *s)
 	if (!err)
 		err = ssd_super_open(s, &is_new);
 	if (!err)
+		err = ssd_health_init(s);
+	if (!err)
 		err = ssd_tables(s);
 	if (err)
 		return err;
+	ssd_health_wrote(s, STORE_WROTE_FIRST, s->dev->zeroed_bytes);
 	s->reinsert.share_1024 = s->opts.reinsert_1024;
 	return ssd_recover(s, is_new);
 }

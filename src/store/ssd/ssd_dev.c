@@ -108,6 +108,7 @@ static int dev_make(struct ssd_dev *dev, const char *path, uint64_t bytes)
 	err = -posix_fallocate(dev->fd, 0, (off_t)bytes);
 	if (!err)
 		err = dev_zero(dev);
+	dev->zeroed_bytes = bytes;
 	if (!err && rename(tmp, path))
 		err = -errno;
 	if (!err)

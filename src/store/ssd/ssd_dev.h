@@ -23,6 +23,7 @@ struct ssd_dev {
 	const struct ssd_dev_ops *ops;
 	int fd;
 	uint64_t bytes;
+	uint64_t zeroed_bytes; /* written to make it */
 };
 
 /*

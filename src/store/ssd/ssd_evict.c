@@ -105,6 +105,7 @@ static void save_came(struct io_req *req, int res)
 
 	res = ssd_read_check(r, res);
 	if (res < 0) {
+		ssd_health_read_failed(s, r, res);
 		ssd_read_distrust(r, res, "can't be read to be kept");
 		save_over(s);
 		return;
@@ -201,6 +202,16 @@ static bool tomb_start(struct ssd *s, const struct ssd_rec_info *ri)
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* What can't stay where it is goes elsewhere while there is room, what was used goes on. */
+static bool evict_wants(struct ssd *s, const struct ssd_entry *e)
+{
+	if (!ssd_health_may_save(s))
+		return false;
+	if (s->segs[e->seg].is_condemned)
+		return s->nr_free > SSD_FREE_WANTED / 2;
+	return reinsert_wants(&s->reinsert, (uint32_t)e->hits, e->len);
+}
+
 /* False: later. */
 static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t off)
 {
@@ -210,8 +221,7 @@ static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t of
 	if (ri->kind == SSD_REC_TOMB)
 		return !ssd_seg_has_older(s, ev->seg, ri->barrier) || tomb_start(s, ri);
 	e = ssd_seg_live(s, &ri->key);
-	if (e && e->seg == ev->seg && e->off == off &&
-	    reinsert_wants(&s->reinsert, (uint32_t)e->hits, e->len))
+	if (e && e->seg == ev->seg && e->off == off && evict_wants(s, e))
 		save_start(s, &ri->key, e);
 	return true;
 }
@@ -302,6 +312,7 @@ static void evict_retire(struct ssd *s)
 	ev->head.buf = ev->head_mem;
 	ev->head.len = SSD_BLOCK;
 	ev->head.off = b.addr;
+	ev->head.why = STORE_WROTE_TABLES;
 	ev->head.wants_sync = ev->head.wants_verify = true;
 	ev->head.end = evict_retired;
 	s->nr_busy++;
@@ -356,7 +367,7 @@ static void evict_walk(struct ssd *s)
 		return;
 	ev->nr_failed = 0;
 	ev->is_wanted = false;
-	evict_over(s, SSD_FREE);
+	evict_over(s, ssd_health_bury(s, ev->seg) ? SSD_DEAD : SSD_FREE);
 }
 
 static void evict_run(struct ssd *s)
@@ -385,11 +396,13 @@ static void evict_run(struct ssd *s)
 void ssd_evict_kick(struct ssd *s)
 {
 	struct ssd_evict *ev = &s->evict;
-	int seg;
+	int seg = ssd_health_condemned(s);
 
-	if (ev->state != SSD_EVICT_IDLE || (s->nr_free >= SSD_FREE_WANTED && !ev->is_wanted))
+	if (ev->state != SSD_EVICT_IDLE ||
+	    (s->nr_free >= SSD_FREE_WANTED && !ev->is_wanted && seg < 0))
 		return;
-	seg = ssd_seg_oldest(s);
+	if (seg < 0)
+		seg = ssd_seg_oldest(s);
 	if (seg < 0)
 		return;
 	s->nr_busy++;

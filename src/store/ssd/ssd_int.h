@@ -9,7 +9,8 @@
  *   ssd_kill.c     tombstones                         ssd_recover.c  format, recovery, clean end
  *   ssd_value.c    staging of values                  ssd_seg.c      segments, entries in them
  *   ssd_read.c     gets                               ssd_super.c    superblocks
- *                                                     ssd_dev.c      the file
+ *   ssd_health.c   errors, wear, what may be written  ssd_dev.c      the file
+ *   ssd_bad.c      keys that failed
  *
  * The invariant that everything hangs on. For every key: whatever record of it the medium may hold
  * that a recovery would serve, either the index has an entry of the key, live or a ghost, or a
@@ -27,6 +28,7 @@
 #include "policy/reinsert.h"
 #include "store/ssd/ssd_dev.h"
 #include "store/ssd/ssd_format.h"
+#include "store/ssd/ssd_health.h"
 #include "store/ssd/ssd_index.h"
 #include "store/ssd/ssd_unit.h"
 #include "store/store.h"
@@ -67,7 +69,8 @@ struct ssd_seg {
 	uint16_t nr_reads;   /* under way */
 	uint8_t state;
 	uint8_t nr_faults;
-	bool is_scanned; /* after a crash: it may end with what was never written whole */
+	bool is_scanned;   /* after a crash: it may end with what was never written whole */
+	bool is_condemned; /* to be emptied, and then never used again */
 };
 
 enum {
@@ -277,6 +280,7 @@ struct ssd {
 	struct ssd_evict evict;
 	struct reinsert reinsert;
 	struct ssd_counters count;
+	struct ssd_health health;
 };
 
 /* Across a store_down(), or while an io waits. */
@@ -381,6 +385,7 @@ void ssd_read_release(struct ssd_read *r, bool is_bad);
 void ssd_read_distrust(struct ssd_read *r, int err, const char *what);
 /* Checks record and payload of a read that has ended with `res`. 0, or -errno. */
 int ssd_read_check(struct ssd_read *r, int res);
+bool ssd_read_is_torn(const struct ssd_read *r, int err); /* by a crash */
 bool ssd_read_is(const struct ssd *s, const void *pin);
 
 void ssd_look_exist(struct store *s, struct store_io *io);
@@ -411,5 +416,6 @@ void ssd_recover_close(struct ssd *s);	     /* footers of what is open */
  */
 int ssd_super_open(struct ssd *s, bool *is_new);
 int ssd_super_write(struct ssd *s); /* both */
+uint64_t ssd_super_addr(const struct ssd *s, unsigned copy);
 
 #endif

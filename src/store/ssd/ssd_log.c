@@ -72,6 +72,8 @@ static void piece_end(struct ssd_unit *u, int res)
 	struct ssd_append *a = p->app;
 	struct ssd_stream *st = &u->s->stream[a->stream];
 
+	if (res < 0)
+		ssd_health_fault(u->s, st->seg);
 	log_writing_over(st);
 	append_end(u->s, a, res);
 	log_unit_over(st);
@@ -83,6 +85,8 @@ static void pack_end(struct ssd_unit *u, int res)
 	struct ssd_append *a;
 	struct list done;
 
+	if (res < 0)
+		ssd_health_fault(u->s, p->st->seg);
 	log_writing_over(p->st);
 	list_init(&done);
 	list_splice_tail(&done, &p->appends);
@@ -145,6 +149,7 @@ static struct ssd_pack *pack_open(struct ssd_stream *st)
 		p->fill = 0;
 		p->start = st->pos;
 		p->unit.wants_sync = p->unit.wants_verify = false;
+		p->unit.why = STORE_WROTE_TABLES; /* until a value is in it */
 		st->pack = p;
 		return p;
 	}
@@ -152,6 +157,13 @@ static struct ssd_pack *pack_open(struct ssd_stream *st)
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
+
+static enum store_wrote append_why(const struct ssd *s, const struct ssd_append *a)
+{
+	if (a->is_saved)
+		return STORE_WROTE_AGAIN;
+	return s->health.care.is_through ? STORE_WROTE_THROUGH : STORE_WROTE_BACK;
+}
 
 static uint64_t append_bytes(const struct ssd_append *a)
 {
@@ -207,6 +219,8 @@ static bool place_packed(struct ssd_stream *st, struct ssd_append *a)
 	p->fill += (uint32_t)bytes;
 	p->unit.wants_sync |= a->wants_proof;
 	p->unit.wants_verify |= a->wants_proof;
+	if (a->val)
+		p->unit.why = append_why(st->s, a);
 	place_line(st, a, at);
 	a->nr_left = 1;
 	list_add_tail(&p->appends, &a->node);
@@ -232,6 +246,7 @@ static void place_piece(struct ssd_stream *st, struct ssd_append *a, uint32_t pi
 	p->unit.buf = p->mem;
 	p->unit.len = SSD_BLOCK + padded;
 	p->unit.end = piece_end;
+	p->unit.why = append_why(st->s, a);
 	p->unit.wants_sync = p->unit.wants_verify = false;
 	log_queue(st, &p->unit, st->pos);
 	st->pos += p->unit.len;
@@ -258,6 +273,7 @@ static void head_write(struct ssd_stream *st, enum ssd_seg_kind kind)
 	u->buf = st->block_mem;
 	u->len = SSD_BLOCK;
 	u->off = b.addr;
+	u->why = STORE_WROTE_TABLES;
 	u->wants_sync = false;
 	u->wants_verify = true;
 	ssd_unit_submit(s, u);
@@ -271,7 +287,9 @@ static void open_end(struct ssd_unit *u, int res)
 
 	s->nr_busy--;
 	if (res < 0) {
-		ssd_seg_set(s, st->seg, ++g->nr_faults < LOG_FAULTS ? SSD_FREE : SSD_LOST);
+		/* No space is no fault of this segment. */
+		g->nr_faults += res != -ENOSPC;
+		ssd_seg_set(s, st->seg, g->nr_faults < LOG_FAULTS ? SSD_FREE : SSD_LOST);
 		st->state = SSD_STREAM_CLOSED;
 		if (++st->nr_tries >= LOG_TRIES) {
 			st->nr_tries = 0;

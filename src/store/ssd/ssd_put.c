@@ -81,6 +81,10 @@ void ssd_put_buf(struct store *st, struct store_io *io)
 		store_done(io, -EFBIG);
 		return;
 	}
+	if (!ssd_health_admits(s, &io->key, io->len)) {
+		store_done(io, -ENOSPC);
+		return;
+	}
 	if (!s->buf_head)
 		v = ssd_value_create(s, &io->key, (uint32_t)io->len);
 	if (v)

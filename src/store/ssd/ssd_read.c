@@ -87,7 +87,7 @@ static void read_gone(struct store_io *io, uint64_t ver)
  * A write that a power cut tore, and that nobody was told of, is found by going through its
  * segment, and looks like a fault of the medium. Everything else that doesn't fit is one.
  */
-static bool read_is_torn(const struct ssd_read *r, int err)
+bool ssd_read_is_torn(const struct ssd_read *r, int err)
 {
 	return err == -EILSEQ && r->s->segs[r->seg].is_scanned;
 }
@@ -97,7 +97,7 @@ void ssd_read_distrust(struct ssd_read *r, int err, const char *what)
 	struct ssd *s = r->s;
 	struct ssd_entry *e = ssd_index_find(&s->ix, &r->key);
 
-	if (read_is_torn(r, err)) {
+	if (ssd_read_is_torn(r, err)) {
 		counter_add(&s->count.torn, 1);
 	} else {
 		counter_add(&s->count.bad_seals, 1);
@@ -179,6 +179,7 @@ static void read_end(struct io_req *req, int res)
 	must(s->segs[r->seg].nr_reads > 0);
 	s->segs[r->seg].nr_reads--;
 	if (err) {
+		ssd_health_read_failed(s, r, err);
 		ssd_read_distrust(r, err,
 				  err == -EILSEQ ? "what was read from the device does not fit"
 						 : "the device can't read it");
@@ -252,7 +253,7 @@ void ssd_read_get(struct store *st, struct store_io *io)
 		store_done(io, -ESTALE);
 		return;
 	}
-	if (e->is_ghost) {
+	if (e->is_ghost || !ssd_health_may_read(s)) {
 		read_gone(io, e->ver);
 		return;
 	}

@@ -133,6 +133,7 @@ static int block_write(struct ssd *s, const void *block, uint64_t addr)
 {
 	int err = s->dev->ops->write(s->dev, block, SSD_BLOCK, addr);
 
+	ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
 	return err ? err : s->dev->ops->sync(s->dev);
 }
 
@@ -162,6 +163,7 @@ static int seg_close(struct ssd_recover *r, uint32_t seg)
 		ssd_format_footer(&r->lines[i], i, nr,
 				  min_t(uint32_t, r->nr_lines - i * SSD_LINES, SSD_LINES), &b);
 		err = s->dev->ops->write(s->dev, &r->lines[i], SSD_BLOCK, b.addr);
+		ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
 	}
 	if (!err)
 		err = s->dev->ops->sync(s->dev);
@@ -356,6 +358,7 @@ static int recover_format(struct ssd_recover *r)
 		err = s->dev->ops->write(s->dev, r->block, SSD_BLOCK, b.addr);
 		if (err)
 			return err;
+		ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
 		ssd_seg_set(s, i, SSD_FREE);
 	}
 	return s->dev->ops->sync(s->dev);

@@ -121,5 +121,5 @@ struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key)
 {
 	struct ssd_entry *e = ssd_index_find(&s->ix, key);
 
-	return e && !e->is_ghost ? e : NULL;
+	return e && !e->is_ghost && ssd_health_may_read(s) ? e : NULL;
 }

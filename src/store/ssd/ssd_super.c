@@ -13,7 +13,7 @@
 #include "store/ssd/ssd_int.h"
 
 /* As far apart as can be: one write that goes astray does not hit both. */
-static uint64_t super_addr(const struct ssd *s, unsigned i)
+uint64_t ssd_super_addr(const struct ssd *s, unsigned i)
 {
 	return i ? align_down(s->dev->bytes, SSD_BLOCK) - SSD_BLOCK : 0;
 }
@@ -32,7 +32,7 @@ static int super_read(struct ssd *s, uint8_t *block)
 	int err;
 
 	for (unsigned i = 0; i < 2; i++) {
-		err = s->dev->ops->read(s->dev, block, SSD_BLOCK, super_addr(s, i));
+		err = s->dev->ops->read(s->dev, block, SSD_BLOCK, ssd_super_addr(s, i));
 		if (err)
 			continue;
 		nr_zero += super_is_zero(block);
@@ -60,10 +60,11 @@ int ssd_super_write(struct ssd *s)
 	s->super.generation++;
 	ssd_format_super(&s->super, block);
 	for (unsigned i = 0; i < 2; i++) {
-		err = s->dev->ops->write(s->dev, block, SSD_BLOCK, super_addr(s, i));
+		err = s->dev->ops->write(s->dev, block, SSD_BLOCK, ssd_super_addr(s, i));
 		if (!err)
 			err = s->dev->ops->sync(s->dev);
 		nr_good += !err;
+		ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
 	}
 	free(block);
 	return nr_good ? 0 : err;

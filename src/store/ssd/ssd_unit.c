@@ -28,6 +28,8 @@ static void verify_read(struct io_req *req, int res)
 	v->unit = NULL;
 	if (res >= 0)
 		res = (uint32_t)res == u->len && memcmp(v->buf, u->buf, u->len) == 0 ? 0 : -EILSEQ;
+	if (res < 0)
+		ssd_health_error(s, res == -EILSEQ ? STORE_ERROR_WRONG : STORE_ERROR_READ);
 	verify_next(s);
 	u->end(u, res);
 }
@@ -80,6 +82,7 @@ static void sync_ended(struct io_req *req, int res)
 	/* What has come meanwhile may have been part of it, and a later success would not say. */
 	if (res < 0) {
 		list_splice_tail(&done, &sy->next);
+		ssd_health_error(s, STORE_ERROR_SYNC);
 		ssd_log_lose(s);
 	}
 	sync_start(s);
@@ -135,6 +138,8 @@ static void unit_ended(struct io_req *req, int res)
 	if (res >= 0 && (uint32_t)res != u->len)
 		res = -EIO;
 	if (res < 0) {
+		if (res != -ENOSPC)
+			ssd_health_error(u->s, STORE_ERROR_WRITE);
 		u->end(u, res);
 	} else if (u->wants_sync) {
 		u->sync.fn = unit_synced;
@@ -161,6 +166,7 @@ void ssd_unit_submit(struct ssd *s, struct ssd_unit *u)
 	must(u->len && u->len % SSD_BLOCK == 0 && u->off % SSD_BLOCK == 0);
 	u->s = s;
 	u->is_retried = false;
+	ssd_health_wrote(s, u->why, u->len);
 	unit_write(u);
 }
 

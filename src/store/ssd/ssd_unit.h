@@ -45,6 +45,7 @@ struct ssd_unit {
 	bool wants_sync;
 	bool wants_verify;
 	bool is_retried;
+	uint8_t why; /* enum store_wrote */
 	void (*end)(struct ssd_unit *u, int res);
 };
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How tiers that lie on devices are, and an operator's word to them: what was written and why, what
+ * was refused and why, what failed. Figures are counters that any thread sums; a word goes from
+ * owner to owner by message, as a resize does, and its end comes home.
+ */
+#ifndef STORE_STORE_HEALTH_H
+#define STORE_STORE_HEALTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "policy/trip.h"
+#include "store/store.h"
+
+/* Why bytes were written to a device. */
+enum store_wrote {
+	STORE_WROTE_BACK,    /* memory let go of them */
+	STORE_WROTE_THROUGH, /* they came, and this namespace writes at once */
+	STORE_WROTE_AGAIN,   /* eviction kept them */
+	STORE_WROTE_TABLES,  /* superblocks, heads, footers, tombstones, lists */
+	STORE_WROTE_FIRST,   /* zeros, before the first use */
+	STORE_NR_WROTE,
+};
+
+/* Why a value was not written. */
+enum store_refused {
+	STORE_REFUSED_STATE,  /* the tier is read-only or off */
+	STORE_REFUSED_WEAR,   /* the device is worn */
+	STORE_REFUSED_BUDGET, /* more than its bytes a day */
+	STORE_REFUSED_POLICY, /* not worth it */
+	STORE_REFUSED_BAD,    /* its key could not be read back before */
+	STORE_REFUSED_ROOM,   /* too little is free on the file system */
+	STORE_NR_REFUSED,
+};
+
+enum store_error {
+	STORE_ERROR_READ,
+	STORE_ERROR_WRITE,
+	STORE_ERROR_SYNC,
+	STORE_ERROR_WRONG, /* it was read, and is not what was written */
+	STORE_NR_ERRORS,
+};
+
+struct store_health {
+	unsigned nr_shards; /* that have such a tier; 0: it lies on no device */
+	uint64_t wrote[STORE_NR_WROTE];
+	uint64_t refused[STORE_NR_REFUSED];
+	uint64_t errors[STORE_NR_ERRORS];
+	uint64_t nr_segments, nr_dead; /* the latter are never used again */
+	uint64_t nr_bad;	       /* keys on the list of the bad */
+	uint64_t budget_day_bytes;     /* 0: no limit */
+	uint64_t given_back_bytes;     /* to a file system that had too little */
+	enum trip_state state;	       /* the worst */
+};
+
+extern const char *const store_health_wrote[STORE_NR_WROTE + 1]; /* names, ended by NULL */
+extern const char *const store_health_refused[STORE_NR_REFUSED + 1];
+extern const char *const store_health_errors[STORE_NR_ERRORS + 1];
+
+/* Sums over the shards. -ENOENT: there is no such tier. Any thread. */
+int store_health_get(const struct store_set *set, unsigned tier, struct store_health *h);
+
+enum store_control_verb {
+	STORE_CONTROL_STATE,	 /* arg: enum trip_state */
+	STORE_CONTROL_BUDGET,	 /* arg: bytes a day, of all shards together; 0: no limit */
+	STORE_CONTROL_BAD_LIST,	 /* -> keys */
+	STORE_CONTROL_BAD_CLEAR, /* -> nr: how many there were */
+};
+
+/* Every tier of the set that listens is told. The struct lives until done(c) has run on home. */
+struct store_control {
+	/* Set by the caller. */
+	struct store_set *set;
+	struct reactor *home;
+	enum store_control_verb verb;
+	uint64_t arg;
+	struct store_key *keys; /* room for max, of BAD_LIST */
+	uint32_t max;
+	void (*done)(struct store_control *c);
+	/* Out. */
+	uint32_t nr;
+	int res; /* 0, -EOPNOTSUPP: no tier listens, -ECANCELED */
+	/* Its own. */
+	struct mbox_msg msg;
+	unsigned shard;
+};
+void store_health_control(struct store_control *c);
+
+/* Of an ssd tier: who looks after its device, and how much is asked of it. Zero: the defaults. */
+struct ssd_watch_dev;
+struct store_ssd_care {
+	struct ssd_watch_dev *watch; /* NULL: nobody does */
+	uint64_t day_bytes;	     /* of this shard; 0: no limit */
+	/* That make it read-only, four times as many off, when they come faster than one a minute.
+	 * 0: 16; UINT32_MAX: never */
+	uint32_t errors_max;
+	/* Of one segment, that retire it; 0: 2; UINT32_MAX: never */
+	uint32_t faults_max;
+	bool is_through; /* what comes has not been let go by memory: it is written at once */
+};
+
+#endif
