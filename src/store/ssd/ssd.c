@@ -114,7 +114,7 @@ static void ssd_free(struct ssd *s)
 {
 	ssd_evict_fini(s);
 	ssd_health_fini(s);
-	ssd_log_fini(s);
+	ssd_stream_fini(s);
 	ssd_unit_fini(s);
 	ssd_value_fini(s);
 	if (s->ix.map)
@@ -199,7 +199,7 @@ static int ssd_tables(struct ssd *s)
 	if (!err)
 		err = ssd_unit_init(s);
 	if (!err)
-		err = ssd_log_init(s);
+		err = ssd_stream_init(s);
 	return err ? err : ssd_evict_init(s);
 }
 

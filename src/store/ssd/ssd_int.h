@@ -333,10 +333,10 @@ void ssd_seg_drop(struct ssd *s, struct ssd_entry *e);
 void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e);
 struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key); /* NULL: none */
 
-/* ---- ssd_log.c ---- */
+/* ---- ssd_stream.c, ssd_log.c ---- */
 
-int ssd_log_init(struct ssd *s);
-void ssd_log_fini(struct ssd *s);
+int ssd_stream_init(struct ssd *s);
+void ssd_stream_fini(struct ssd *s);
 /* a->done() comes later, never from inside. */
 void ssd_log_append(struct ssd *s, struct ssd_append *a);
 int ssd_log_step(struct ssd *s);

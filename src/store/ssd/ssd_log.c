@@ -15,9 +15,7 @@
  * tidy: no-test: t_ssd.c and t_ssd_recover.c go through it, test/model/m_ssd fails it
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/container.h"
 #include "base/must.h"
@@ -559,56 +557,4 @@ void ssd_log_lose(struct ssd *s)
 	for (uint32_t i = 0; i < SSD_STREAMS; i++)
 		lose_stream(&s->stream[i]);
 	/* Those that are open go on to SEALING at the next turn. */
-}
-
-/* ---- life ------------------------------------------------------------------------------------ */
-
-static int stream_init(struct ssd *s, uint8_t no)
-{
-	struct ssd_stream *st = &s->stream[no];
-	uint32_t blocks = (uint32_t)div_round_up(s->super.seg_bytes / SSD_LINE_MEAN + 1, SSD_LINES);
-
-	st->s = s;
-	st->no = no;
-	list_init(&st->waiting);
-	list_init(&st->queue);
-	st->max_lines = blocks * SSD_LINES;
-	st->lines = mmap(NULL, (size_t)blocks * SSD_BLOCK, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (st->lines == MAP_FAILED) {
-		st->lines = NULL;
-		return -ENOMEM;
-	}
-	st->block_mem = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
-	for (uint32_t i = 0; i < SSD_PACKS; i++) {
-		st->packs[i].st = st;
-		list_init(&st->packs[i].appends);
-		st->packs[i].mem = aligned_alloc(SSD_BLOCK, SSD_PACK_BYTES);
-		if (!st->packs[i].mem)
-			return -ENOMEM;
-	}
-	return st->block_mem ? 0 : -ENOMEM;
-}
-
-int ssd_log_init(struct ssd *s)
-{
-	int err = 0;
-
-	for (uint8_t i = 0; i < SSD_STREAMS && !err; i++)
-		err = stream_init(s, i);
-	return err;
-}
-
-void ssd_log_fini(struct ssd *s)
-{
-	for (uint32_t i = 0; i < SSD_STREAMS; i++) {
-		struct ssd_stream *st = &s->stream[i];
-
-		must(!st->nr_units && !st->nr_writing);
-		for (uint32_t k = 0; k < SSD_PACKS; k++)
-			free(st->packs[k].mem);
-		free(st->block_mem);
-		if (st->lines)
-			munmap(st->lines, (size_t)st->max_lines / SSD_LINES * SSD_BLOCK);
-	}
 }

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The streams that the log is appended to: their memory. A stream has packs for what is short, and
+ * a line of the footer for each record of the segment that it has open, at most as many as values
+ * of SSD_LINE_MEAN bytes fit. Made before the shard has an owner, ended when nothing is under way.
+ * tidy: no-test: t_ssd.c goes through it
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/container.h"
+#include "base/must.h"
+#include "store/ssd/ssd_int.h"
+
+static int stream_init(struct ssd *s, uint8_t no)
+{
+	struct ssd_stream *st = &s->stream[no];
+	uint32_t blocks = (uint32_t)div_round_up(s->super.seg_bytes / SSD_LINE_MEAN + 1, SSD_LINES);
+
+	st->s = s;
+	st->no = no;
+	list_init(&st->waiting);
+	list_init(&st->queue);
+	st->max_lines = blocks * SSD_LINES;
+	st->lines = mmap(NULL, (size_t)blocks * SSD_BLOCK, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (st->lines == MAP_FAILED) {
+		st->lines = NULL;
+		return -ENOMEM;
+	}
+	st->block_mem = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
+	for (uint32_t i = 0; i < SSD_PACKS; i++) {
+		st->packs[i].st = st;
+		list_init(&st->packs[i].appends);
+		st->packs[i].mem = aligned_alloc(SSD_BLOCK, SSD_PACK_BYTES);
+		if (!st->packs[i].mem)
+			return -ENOMEM;
+	}
+	return st->block_mem ? 0 : -ENOMEM;
+}
+
+int ssd_stream_init(struct ssd *s)
+{
+	int err = 0;
+
+	for (uint8_t i = 0; i < SSD_STREAMS && !err; i++)
+		err = stream_init(s, i);
+	return err;
+}
+
+void ssd_stream_fini(struct ssd *s)
+{
+	for (uint32_t i = 0; i < SSD_STREAMS; i++) {
+		struct ssd_stream *st = &s->stream[i];
+
+		must(!st->nr_units && !st->nr_writing);
+		for (uint32_t k = 0; k < SSD_PACKS; k++)
+			free(st->packs[k].mem);
+		free(st->block_mem);
+		if (st->lines)
+			munmap(st->lines, (size_t)st->max_lines / SSD_LINES * SSD_BLOCK);
+	}
+}
