@@ -126,7 +126,8 @@ static void store_pop(struct store_io *io, int res)
 /* Does s answer this one at all? */
 static inline bool store_serves(const struct store *s, const struct store_io *io)
 {
-	if (unlikely(io->flags & STORE_MEM_ONLY) && STORE_LOOKS >> io->op & 1 && !s->ops->is_memory)
+	if (unlikely(io->flags & STORE_MEM_ONLY) && STORE_LOOKS >> io->op & 1 &&
+	    !s->ops->is_memory && !(s->ops->has_index && io->op == STORE_MATCH))
 		return false;
 	return s->ops->verb[io->op];
 }

@@ -387,6 +387,8 @@ struct store_stats {
 struct store_ops {
 	const char *name;
 	bool is_memory; /* MATCH says STORE_MEMORY */
+	/* no memory, but MATCH looks in an index that is: also one that mustn't wait asks it */
+	bool has_index;
 	/* NULL: ask below; LIST and MATCH merge below */
 	void (*verb[STORE_NR_OPS])(struct store *s, struct store_io *io);
 	unsigned (*runs)(const struct store_view *v, uint64_t off, struct mem_run *runs,

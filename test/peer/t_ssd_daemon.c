@@ -180,6 +180,20 @@ static unsigned nr_there(struct rig *r, uint64_t from, uint64_t to, uint64_t gen
 	return nr;
 }
 
+/* What lies below memory is present, too. */
+static unsigned nr_matched(struct rig *r)
+{
+	struct peal_key keys[NR_KEYS];
+	size_t in_memory = 0;
+	ssize_t n;
+
+	for (uint64_t i = 0; i < NR_KEYS; i++)
+		keys[i] = key(i);
+	n = peal_match(r->p, keys, NR_KEYS, &in_memory, NULL);
+	assert_true(n >= 0 && in_memory < NR_KEYS);
+	return (unsigned)n;
+}
+
 /* More than memory holds: what isn't there comes from the SSD, also after a stop. */
 static void clean_stop(void **state)
 {
@@ -189,8 +203,10 @@ static void clean_stop(void **state)
 	for (uint64_t i = 0; i < NR_KEYS; i++)
 		put(r, i, 1);
 	assert_int_equal(nr_there(r, 0, NR_KEYS, 1), NR_KEYS);
+	assert_int_equal(nr_matched(r), NR_KEYS);
 	stop(r, SIGTERM);
 	start(r);
+	assert_int_equal(nr_matched(r), NR_KEYS);
 	assert_int_equal(nr_there(r, 0, NR_KEYS, 1), NR_KEYS);
 	stop(r, SIGTERM);
 }

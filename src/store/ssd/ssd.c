@@ -137,6 +137,7 @@ static void ssd_destroy(struct store *st)
 
 static const struct store_ops ssd_ops = {
 	.name = "ssd",
+	.has_index = true,
 	.verb =
 		{
 			[STORE_BUF] = ssd_put_buf,

@@ -230,6 +230,29 @@ static void t_mem_only(void **state)
 	world_fini(&w);
 }
 
+/* A tier that has its keys in memory makes no MATCH wait. */
+static void t_mem_only_match(void **state)
+{
+	struct store_ops indexed = puppet_ops;
+	struct store_key keys[1] = {world_key(1)};
+	struct world w;
+	struct puppet *slow = one(&w, NULL);
+	uint8_t found[1];
+	struct world_io wi = {.io = {.op = STORE_MATCH,
+				     .flags = STORE_MEM_ONLY,
+				     .match = {.keys = keys, .found = found, .nr = 1}}};
+
+	assert_int_equal(world_run(&w, 0, &wi), 0);
+	assert_int_equal(slow->nr_seen[STORE_MATCH], 0);
+	indexed.has_index = true;
+	slow->st.ops = &indexed;
+	world_start(&w, 0, &wi);
+	assert_int_equal(slow->nr_seen[STORE_MATCH], 1);
+	store_done(puppet_take(slow, 0), 0);
+	world_until(&w, &wi.is_over);
+	world_fini(&w);
+}
+
 /* ---- a tier's own ---------------------------------------------------------------------------- */
 
 static void t_inner(void **state)
@@ -545,13 +568,14 @@ static void t_nothing_leaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_closed_set),	   cmocka_unit_test(t_known_results),
-		cmocka_unit_test(t_frames),	   cmocka_unit_test(t_null_verbs),
-		cmocka_unit_test(t_inner),	   cmocka_unit_test(t_routing),
-		cmocka_unit_test(t_match_shards),  cmocka_unit_test(t_flush_shards),
-		cmocka_unit_test(t_list_shards),   cmocka_unit_test(t_release),
-		cmocka_unit_test(t_prefetch),	   cmocka_unit_test(t_iter),
-		cmocka_unit_test(t_nothing_leaks), cmocka_unit_test(t_mem_only),
+		cmocka_unit_test(t_closed_set),	    cmocka_unit_test(t_known_results),
+		cmocka_unit_test(t_frames),	    cmocka_unit_test(t_null_verbs),
+		cmocka_unit_test(t_inner),	    cmocka_unit_test(t_routing),
+		cmocka_unit_test(t_match_shards),   cmocka_unit_test(t_flush_shards),
+		cmocka_unit_test(t_list_shards),    cmocka_unit_test(t_release),
+		cmocka_unit_test(t_prefetch),	    cmocka_unit_test(t_iter),
+		cmocka_unit_test(t_nothing_leaks),  cmocka_unit_test(t_mem_only),
+		cmocka_unit_test(t_mem_only_match),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
