@@ -140,7 +140,8 @@ enum {
 	PEAL_TRACE_READ = 0,
 	PEAL_TRACE_START = 1,
 	PEAL_TRACE_STOP = 2,
-	PEAL_TRACE_RECORD = 3, /* for replay, to a file of the daemon: CDW11 = controller */
+	PEAL_TRACE_RECORD = 3,	    /* for replay, to a file of the daemon: CDW11 = controller */
+	PEAL_TRACE_RECORD_STOP = 4, /* no more: the file is whole */
 };
 #define PEAL_TRACE_ALL 0xffffu
 struct peal_wire_trace_head {

@@ -36,7 +36,10 @@ static void hold_set(struct reactor_round *rd, struct reactor *r)
 	struct hold_call *h = container_of(rd, struct hold_call, round);
 	struct tgt_worker *w = h->call.c->node->workers[reactor_id(r)];
 
-	w->is_held = h->is_held;
+	if (w->is_held != h->is_held) {
+		w->is_held = h->is_held;
+		tgt_worker_changed(w);
+	}
 	atomic_fetch_add(&h->nr_busy, w->nr_busy);
 }
 
@@ -76,8 +79,10 @@ static void hold_round(struct hold_call *h)
 static void hold_let_go(struct reactor_round *rd, struct reactor *r)
 {
 	struct ctl *c = container_of(rd, struct ctl, hold_round);
+	struct tgt_worker *w = c->node->workers[reactor_id(r)];
 
-	c->node->workers[reactor_id(r)]->is_held = false;
+	w->is_held = false;
+	tgt_worker_changed(w);
 }
 
 static void hold_gone(struct reactor_round *rd)

@@ -83,7 +83,21 @@ struct tgt_worker {
 	bool is_held;
 	struct tgt_counts counts;
 	struct tgt_trace *trace;
+	struct list watchers; /* of struct tgt_watcher */
 };
+
+/*
+ * A transport's ear on a worker: changed() runs there when an operator holds the worker or lets it
+ * go, and when other queues are to be watched. So nobody asks on the way of a command.
+ */
+struct tgt_watcher {
+	struct list node;
+	void (*changed)(struct tgt_watcher *wt);
+};
+/* All on the worker. */
+void tgt_worker_watch(struct tgt_worker *w, struct tgt_watcher *wt);
+void tgt_worker_unwatch(struct tgt_watcher *wt);
+void tgt_worker_changed(struct tgt_worker *w);
 
 /* The workers of this process. Made by peald, constant afterwards. */
 struct tgt_node {
@@ -119,6 +133,7 @@ enum tgt_sq_mark {
 	TGT_SQ_INITIATOR_SEALS = 1,
 	/* some requests are watched (tgt_req.watch): all take the way with a request */
 	TGT_SQ_WATCHED = 2,
+	TGT_SQ_ADMIN = 4, /* qid 0 */
 };
 
 /* A submission queue with its way back, embedded in the transport's own. Admin: qid 0. */
@@ -187,9 +202,13 @@ static inline bool tgt_check_flags(const struct nvme_sqe *sqe)
 	return !(sqe->flags & 3) && NVME_PSDT(sqe->flags) != 3;
 }
 
+/* Why a request's end isn't like others'. */
 enum tgt_watch {
 	TGT_WATCH_TRACE = 1,
 	TGT_WATCH_RECORD = 2, /* transport/replay */
+	TGT_WATCH_TIME = 4,   /* tgt_time.h */
+	/* Disable or reset took it back: respond() gives it back as ever, but posts no CQE. */
+	TGT_WATCH_SILENT = 8,
 };
 
 /* Hops of a traced request that are over before its end; see peal/vendor.h. */
@@ -211,9 +230,7 @@ struct tgt_req {
 	uint16_t status; /* enum nvme_st; wire form without phase is status << 1 */
 	bool is_aborted; /* Abort asked for: give up at the next convenient point */
 	bool is_prepared;
-	/* Disable or reset took it back: respond() gives it back as ever, but posts no CQE. */
-	bool is_silent;
-	uint8_t watch;	       /* enum tgt_watch: since before it was executed */
+	uint8_t watch;	       /* enum tgt_watch: since before it was executed; 0 as a rule */
 	struct list node;      /* sq->reqs */
 	void *tr;	       /* the transport's, from before init to respond */
 	struct mem_iter *iter; /* after ops->data() */
@@ -263,16 +280,15 @@ uint16_t tgt_req_iter_status(const struct tgt_req *req);
 /*
  * An operator's controller switches it on and off for one controller or all (PEAL_OPC_ADMIN_TRACE);
  * records of finished commands go into a ring per worker, from which that controller reads. Off, it
- * costs a transport one look at tgt_trace_gen() a turn.
+ * costs a transport nothing.
  *
- *   gen changed: tgt_trace_wants() of each queue's controller, and mark the queue (TGT_SQ_WATCHED)
+ *   a watcher's changed(): tgt_trace_wants() of each queue's controller, mark it (TGT_SQ_WATCHED)
  *   fetching: req->watch |= TGT_WATCH_TRACE, BELL and FETCH are stamped, the others 0
  *   respond(): tgt_trace_end(), `cq` being anything that names the completion queue
  *   when CQEs of that queue were written: tgt_trace_posted()
  *
  * All on the worker.
  */
-uint32_t tgt_trace_gen(const struct tgt_worker *w);
 bool tgt_trace_wants(const struct tgt_worker *w, const struct tgt_ctrl *c);
 /* Over one's queues are marked anew: what still waits for its CQE is told without it. */
 void tgt_trace_flush(struct tgt_worker *w);
@@ -430,10 +446,12 @@ struct tgt_ctrl_ops {
 	void (*abort)(struct tgt_ctrl *c, uint16_t sqid, uint16_t cid, struct tgt_req *req);
 	/*
 	 * May be NULL. An operator wants its I/O commands recorded from now on, to a file of the
-	 * transport's choice. 0, -EALREADY, -ENOENT (there is no folder for it), or why not. It is
-	 * followed by a new tgt_trace_gen() on all workers.
+	 * transport's choice, or no more. 0, -EALREADY, -ENOENT (there is no folder for it, or it
+	 * isn't recorded), or why not. What it changes is for the watchers, which are told on all
+	 * workers; then record_end() may close what nobody uses any more.
 	 */
-	int (*record)(struct tgt_ctrl *c);
+	int (*record)(struct tgt_ctrl *c, bool is_on);
+	void (*record_end)(struct tgt_ctrl *c);
 	/* Keep Alive ran out. */
 	void (*fatal)(struct tgt_ctrl *c, const char *why);
 };

@@ -95,7 +95,7 @@ static void admin_execute(struct tgt_req *req)
 	 * made now would be none of those, a timer set now would outlive it.
 	 */
 	if (unlikely(c->state != TGT_CTRL_UP)) {
-		req->is_silent = true;
+		req->watch |= TGT_WATCH_SILENT;
 		tgt_req_complete(req, NVME_ST_ABORTED_SQ_DELETED);
 		return;
 	}
@@ -126,7 +126,8 @@ void tgt_admin_done(struct tgt_req *req)
 
 	if (a->done)
 		a->done(req);
-	if (req->status != NVME_ST_OK && !a->is_quiet && !req->is_silent && !req->is_aborted)
+	if (req->status != NVME_ST_OK && !a->is_quiet && !req->is_aborted &&
+	    !(req->watch & TGT_WATCH_SILENT))
 		tgt_log_error(req->sq->ctrl, req);
 }
 

@@ -94,7 +94,7 @@ void tgt_aer_give_back(struct tgt_ctrl *c)
 	memset(c->events, 0, sizeof(c->events));
 	while (c->nr_aers) {
 		req = c->aers[--c->nr_aers];
-		req->is_silent = true;
+		req->watch |= TGT_WATCH_SILENT;
 		tgt_req_complete(req, NVME_ST_ABORTED_SQ_DELETED);
 	}
 }

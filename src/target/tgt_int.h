@@ -213,7 +213,7 @@ void tgt_nsmgmt_manage(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_nsmgmt_attach(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_nsmgmt_resize(struct tgt_ctrl *c, struct tgt_req *req);
 
-struct tgt_trace *tgt_trace_create(void); /* NULL = no memory */
+struct tgt_trace *tgt_trace_create(struct tgt_worker *w); /* NULL = no memory */
 void tgt_trace_destroy(struct tgt_trace *t);
 void tgt_trace_execute(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_trace_ctrl_gone(struct tgt_ctrl *c);

@@ -77,7 +77,6 @@ void tgt_req_init(struct tgt_req *req, struct tgt_sq *sq, const struct nvme_sqe 
 	req->status = NVME_ST_OK;
 	req->is_aborted = false;
 	req->is_prepared = false;
-	req->is_silent = false;
 	req->watch = 0;
 	list_add_tail(&sq->reqs, &req->node);
 	sq->nr_inflight++;

@@ -12,7 +12,7 @@ void tgt_sq_init(struct tgt_sq *sq, const struct tgt_sq_ops *ops, struct tgt_ctr
 	sq->ctrl = c;
 	sq->worker = w;
 	sq->qid = qid;
-	sq->marks = 0;
+	sq->marks = qid ? 0 : TGT_SQ_ADMIN;
 	sq->nr_inflight = 0;
 	list_init(&sq->reqs);
 }

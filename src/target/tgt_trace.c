@@ -2,11 +2,11 @@
 /*
  * Tracing: what each command did when, for an operator who wants to know where its time went.
  *
- *   operator's TRACE START --> gen of every worker moves --> transports mark their queues
+ *   operator's TRACE START --> a round: watchers of every worker mark their queues --> its CQE
  *   traced command over ----> a record in its worker's ring --CQE written--> published
  *   operator's TRACE READ <-- published records of all rings
  *
- * RECORD, for one controller, is the transport's: only the marks of its queues are ours.
+ * RECORD, for one controller, is the transport's: only the round is ours.
  *
  * A ring is written by its worker and read by the home worker of the controller that reads, without
  * a lock between them: `head` says what is published, `tail` what has been read. It is made by the
@@ -27,9 +27,11 @@
 #define TRACE_DATA_MAX 4096u
 
 struct tgt_trace {
+	struct tgt_worker *worker;
+	struct mbox_msg changed; /* the owner has gone: marks are looked at again */
+	_Atomic bool is_posted;
 	/* under the subsystem's lock; read by the worker */
 	_Atomic(struct peal_wire_trace *) recs; /* NULL until the first START */
-	_Atomic uint32_t gen;			/* moves with each START and STOP */
 	_Atomic uint32_t session;		/* 0: off */
 	_Atomic uint32_t ctrl;			/* PEAL_TRACE_ALL, or its id */
 	_Atomic uint64_t nr_dropped;
@@ -40,12 +42,23 @@ struct tgt_trace {
 	_Atomic uint32_t tail __attribute__((aligned(64)));
 };
 
-struct tgt_trace *tgt_trace_create(void)
+static void trace_changed(struct mbox_msg *m)
+{
+	struct tgt_trace *t = container_of(m, struct tgt_trace, changed);
+
+	atomic_store(&t->is_posted, false);
+	tgt_worker_changed(t->worker);
+}
+
+struct tgt_trace *tgt_trace_create(struct tgt_worker *w)
 {
 	struct tgt_trace *t = aligned_alloc(64, (sizeof(*t) + 63) & ~(size_t)63);
 
-	if (t)
-		memset(t, 0, sizeof(*t));
+	if (!t)
+		return NULL;
+	memset(t, 0, sizeof(*t));
+	t->worker = w;
+	t->changed.fn = trace_changed;
 	return t;
 }
 
@@ -56,11 +69,6 @@ void tgt_trace_destroy(struct tgt_trace *t)
 }
 
 /* ---- on the worker ---- */
-
-uint32_t tgt_trace_gen(const struct tgt_worker *w)
-{
-	return atomic_load_explicit(&w->trace->gen, memory_order_acquire);
-}
 
 bool tgt_trace_wants(const struct tgt_worker *w, const struct tgt_ctrl *c)
 {
@@ -187,7 +195,6 @@ static void trace_set(struct tgt_subsys *ss, uint32_t session, uint16_t ctrl)
 			atomic_store_explicit(&t->nr_dropped, 0, memory_order_relaxed);
 		atomic_store_explicit(&t->ctrl, ctrl, memory_order_relaxed);
 		atomic_store_explicit(&t->session, session, memory_order_release);
-		atomic_fetch_add_explicit(&t->gen, 1, memory_order_release);
 	}
 	ss->trace_is_on = session != 0;
 }
@@ -266,32 +273,40 @@ static uint32_t trace_read(struct tgt_subsys *ss, uint8_t *buf, uint32_t room)
  * Under the lock. A controller of another worker's is out of reach: transports with several homes
  * don't record on demand.
  */
-static uint16_t trace_record(struct tgt_ctrl *c, uint16_t id)
+static struct tgt_ctrl *trace_recorded(struct tgt_ctrl *c, uint16_t id)
 {
-	struct tgt_subsys *ss = c->ss;
 	struct tgt_ctrl *of;
 
-	list_for_each_entry(of, &ss->ctrls, node) {
-		int err;
+	list_for_each_entry(of, &c->ss->ctrls, node)
+		if (of->id == id && of->home == c->home && of->ops->record)
+			return of;
+	return NULL;
+}
 
-		if (of->id != id || of->home != c->home || !of->ops->record)
-			continue;
-		err = of->ops->record(of);
-		for (unsigned i = 0; i < ss->node->nr; i++)
-			atomic_fetch_add_explicit(&ss->node->workers[i]->trace->gen, 1,
-						  memory_order_release);
-		if (err == -EALREADY || err == -ENOENT)
-			return NVME_ST_SEQUENCE;
-		return err ? NVME_ST_INTERNAL : NVME_ST_OK;
+/* Under the lock. */
+static uint16_t trace_record(struct tgt_ctrl *c, uint16_t id, bool is_on)
+{
+	struct tgt_ctrl *of = trace_recorded(c, id);
+	int err = of ? of->ops->record(of, is_on) : -ENODEV;
+
+	switch (err) {
+	case 0:
+		return NVME_ST_OK;
+	case -ENODEV:
+		return NVME_ST_INVALID_FIELD;
+	case -EALREADY:
+	case -ENOENT:
+		return NVME_ST_SEQUENCE;
+	default:
+		return NVME_ST_INTERNAL;
 	}
-	return NVME_ST_INVALID_FIELD;
 }
 
 static uint16_t trace_check(const struct tgt_ctrl *c, const struct nvme_sqe *sqe)
 {
 	uint8_t verb = (uint8_t)sqe->cdw12;
 
-	if (verb > PEAL_TRACE_RECORD || sqe->cdw11 > 0xffff)
+	if (verb > PEAL_TRACE_RECORD_STOP || sqe->cdw11 > 0xffff)
 		return NVME_ST_INVALID_FIELD;
 	if (verb == PEAL_TRACE_READ &&
 	    (sqe->cdw10 < sizeof(struct peal_wire_trace_head) || sqe->cdw10 > TRACE_DATA_MAX))
@@ -301,29 +316,95 @@ static uint16_t trace_check(const struct tgt_ctrl *c, const struct nvme_sqe *sqe
 	return NVME_ST_OK;
 }
 
+/* A request's scratch, behind what admin has there. */
+struct trace_turn {
+	struct tgt_admin admin;
+	struct tgt_req *req;
+	struct reactor_round round;
+};
+static_assert(sizeof(struct trace_turn) <= TGT_SCRATCH_BYTES, "fits the scratch");
+
+static void trace_turn_at(struct reactor_round *rd, struct reactor *r)
+{
+	struct trace_turn *tt = container_of(rd, struct trace_turn, round);
+
+	tgt_worker_changed(tt->req->sq->ctrl->ss->node->workers[reactor_id(r)]);
+}
+
+static void trace_turn_done(struct reactor_round *rd)
+{
+	struct trace_turn *tt = container_of(rd, struct trace_turn, round);
+	struct tgt_req *req = tt->req;
+	struct tgt_ctrl *c = req->sq->ctrl, *of = NULL;
+
+	pthread_mutex_lock(&c->ss->lock);
+	if ((uint8_t)req->sqe.cdw12 == PEAL_TRACE_RECORD_STOP)
+		of = trace_recorded(c, (uint16_t)req->sqe.cdw11);
+	pthread_mutex_unlock(&c->ss->lock);
+	if (of) /* of this worker: it can't go away within a turn */
+		of->ops->record_end(of);
+	tgt_req_complete(req, NVME_ST_OK);
+}
+
+/* What was changed holds on all workers when the command is over. */
+static void trace_turn(struct tgt_ctrl *c, struct tgt_req *req)
+{
+	struct trace_turn *tt = (struct trace_turn *)req->scratch;
+	const struct tgt_node *node = c->ss->node;
+
+	tt->req = req;
+	tt->round.fn = trace_turn_at;
+	tt->round.done = trace_turn_done;
+	reactor_round_start(&tt->round, c->home->reactor, node->reactors, node->nr);
+}
+
+static uint16_t trace_do(struct tgt_ctrl *c, const struct nvme_sqe *sqe)
+{
+	switch ((uint8_t)sqe->cdw12) {
+	case PEAL_TRACE_START:
+		return trace_start(c, (uint16_t)sqe->cdw11);
+	case PEAL_TRACE_STOP:
+		trace_set(c->ss, 0, 0);
+		return NVME_ST_OK;
+	case PEAL_TRACE_RECORD:
+		return trace_record(c, (uint16_t)sqe->cdw11, true);
+	default: /* checked */
+		return trace_record(c, (uint16_t)sqe->cdw11, false);
+	}
+}
+
 void tgt_trace_execute(struct tgt_ctrl *c, struct tgt_req *req)
 {
 	uint8_t buf[TRACE_DATA_MAX] __attribute__((aligned(8)));
+	bool is_read = (uint8_t)req->sqe.cdw12 == PEAL_TRACE_READ;
 	uint32_t len = 0;
 	uint16_t st;
 
 	pthread_mutex_lock(&c->ss->lock);
 	st = trace_check(c, &req->sqe);
-	if (st == NVME_ST_OK && (uint8_t)req->sqe.cdw12 == PEAL_TRACE_START)
-		st = trace_start(c, (uint16_t)req->sqe.cdw11);
-	else if (st == NVME_ST_OK && (uint8_t)req->sqe.cdw12 == PEAL_TRACE_STOP)
-		trace_set(c->ss, 0, 0);
-	else if (st == NVME_ST_OK && (uint8_t)req->sqe.cdw12 == PEAL_TRACE_RECORD)
-		st = trace_record(c, (uint16_t)req->sqe.cdw11);
-	else if (st == NVME_ST_OK)
+	if (st == NVME_ST_OK && is_read)
 		len = trace_read(c->ss, buf, req->sqe.cdw10);
+	else if (st == NVME_ST_OK)
+		st = trace_do(c, &req->sqe);
 	pthread_mutex_unlock(&c->ss->lock);
 	if (st != NVME_ST_OK)
 		tgt_req_fail(req, st);
-	else if (len)
+	else if (is_read)
 		tgt_req_send(req, buf, len, NVME_ST_OK);
 	else
-		tgt_req_complete(req, NVME_ST_OK);
+		trace_turn(c, req);
+}
+
+/* Nobody waits for it. */
+static void trace_off(struct tgt_subsys *ss)
+{
+	trace_set(ss, 0, 0);
+	for (unsigned i = 0; i < ss->node->nr; i++) {
+		struct tgt_trace *t = ss->node->workers[i]->trace;
+
+		if (!atomic_exchange(&t->is_posted, true))
+			mbox_post(ss->node->reactors[i], &t->changed);
+	}
 }
 
 void tgt_trace_ctrl_gone(struct tgt_ctrl *c)
@@ -331,7 +412,7 @@ void tgt_trace_ctrl_gone(struct tgt_ctrl *c)
 	pthread_mutex_lock(&c->ss->lock);
 	if (c->ss->trace_owner == c->id) {
 		if (c->ss->trace_is_on)
-			trace_set(c->ss, 0, 0);
+			trace_off(c->ss);
 		c->ss->trace_owner = 0;
 	}
 	pthread_mutex_unlock(&c->ss->lock);

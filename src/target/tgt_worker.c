@@ -16,6 +16,7 @@ int tgt_worker_create(struct reactor *r, unsigned id, uint32_t nr_reqs, struct t
 	if (!w)
 		return -ENOMEM;
 	*w = (struct tgt_worker){.reactor = r, .id = id};
+	list_init(&w->watchers);
 	err = pool_init(&w->reqs, sizeof(struct tgt_req), nr_reqs, 64);
 	if (err)
 		goto free_worker;
@@ -29,7 +30,7 @@ int tgt_worker_create(struct reactor *r, unsigned id, uint32_t nr_reqs, struct t
 	w->engine = mem_engine_create(r);
 	if (!w->engine)
 		goto put_sink;
-	w->trace = tgt_trace_create();
+	w->trace = tgt_trace_create(w);
 	if (!w->trace)
 		goto destroy_engine;
 	*out = w;
@@ -57,4 +58,23 @@ void tgt_worker_destroy(struct tgt_worker *w)
 	pool_unmap(w->sink_base, w->sink_map_bytes);
 	pool_fini(&w->reqs);
 	free(w);
+}
+
+void tgt_worker_watch(struct tgt_worker *w, struct tgt_watcher *wt)
+{
+	list_add_tail(&w->watchers, &wt->node);
+	wt->changed(wt);
+}
+
+void tgt_worker_unwatch(struct tgt_watcher *wt)
+{
+	list_del(&wt->node);
+}
+
+void tgt_worker_changed(struct tgt_worker *w)
+{
+	struct tgt_watcher *wt;
+
+	list_for_each_entry(wt, &w->watchers, node)
+		wt->changed(wt);
 }

@@ -121,5 +121,16 @@ with tempfile.TemporaryDirectory() as folder, \
     t = Trace(d.uri)
     assert os.listdir(folder) == []
     peal(d.uri, 'record', '1')
+    again = subprocess.run([PEAL, '--uri', d.uri, 'record', '1'], stderr=subprocess.PIPE)
+    assert again.returncode == 3
     assert len(os.listdir(folder)) == 1
+    peal(d.uri, 'record', '--stop', '1')
+    name = os.path.join(folder, os.listdir(folder)[0])
+    size = os.path.getsize(name)
+    assert size >= 24, 'whole while its client is still there'
+    again = subprocess.run([PEAL, '--uri', d.uri, 'record', '--stop', '1'], stderr=subprocess.PIPE)
+    assert again.returncode == 3
+    peal(d.uri, 'record', '1')
+    assert len(os.listdir(folder)) == 2
     t.stop()
+    assert os.path.getsize(name) == size

@@ -78,6 +78,8 @@ static unsigned queue_serve(struct replay_queue *q)
 	struct tgt_req *reqs[TGT_BURST];
 	unsigned nr = 0;
 
+	if (unlikely(q->sq.worker->is_held))
+		return 0;
 	while (nr < TGT_BURST && q->sq_head != q->sq_tail) {
 		reqs[nr] = pool_get(&q->sq.worker->reqs);
 		if (!reqs[nr])

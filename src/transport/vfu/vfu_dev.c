@@ -57,11 +57,35 @@ static int vfu_dev_bar0(struct vfu_dev *d)
 	return 0;
 }
 
+int vfu_dev_record_stop(struct vfu_dev *d)
+{
+	if (!d->rec)
+		return -ENOENT;
+	if (d->old_rec)
+		return -EALREADY;
+	d->old_rec = d->rec;
+	d->rec = NULL;
+	return 0;
+}
+
+void vfu_dev_record_end(struct vfu_dev *d)
+{
+	int err;
+
+	if (!d->old_rec)
+		return;
+	err = replay_record_close(d->old_rec);
+	d->old_rec = NULL;
+	log_info("vfu: %s is recorded no more%s%s", d->host, err ? ": " : "",
+		 err ? strerrorname_np(-err) : "");
+}
+
 static void vfu_dev_free(struct vfu_dev *d)
 {
 	vfu_bell_destroy(d);
 	if (d->rec)
 		replay_record_close(d->rec);
+	vfu_dev_record_end(d);
 	if (d->bar0)
 		munmap(d->bar0, VFU_BAR0_BYTES);
 	if (d->bar0_fd >= 0)

@@ -143,6 +143,11 @@ struct vfu_note {
 	struct vfu_dev *dev;
 };
 
+enum vfu_after {
+	VFU_AFTER_IRQ = 1,
+	VFU_AFTER_TRACE = 2, /* CQEs may have a record that waits for them */
+};
+
 /*
  * A completion queue; its worker's, but for the fields that say so. A CQE is staged in the slot
  * that it will have in the client's ring: stage[tail..staged) are complete and not yet posted.
@@ -163,7 +168,7 @@ struct vfu_cq {
 	uint32_t nr_sqs; /* the home's */
 	struct vfu_vec vec;
 	uint16_t qid;
-	bool has_irq;
+	uint8_t after;			       /* enum vfu_after: what follows a posting */
 	bool is_broken;			       /* its memory is gone: what is staged is dropped */
 	bool is_bell_bad;		       /* the client was told once */
 	struct list dirty;		       /* w->dirty while something is staged */
@@ -186,32 +191,37 @@ struct vfu_sq {
 	uint32_t size;
 	uint32_t head;	   /* next slot to fetch */
 	uint32_t tail;	   /* last valid value of the doorbell */
+	uint32_t tail_end; /* tails below are taken as they are: size, or 0 when watched */
 	uint32_t hit;	   /* last entry of the DMA snapshot: ring */
 	uint32_t data_hit; /* the same, data */
 	bool is_broken;
 	bool is_bell_bad;
 	bool is_dying;	  /* the home's: a delete is under way */
-	struct list node; /* w->sqs or w->dying */
+	struct list node; /* w->sqs, w->held or w->dying */
 	struct mbox_msg add, del;
 	struct vfu_note note_bell, note_fatal;
 	struct tgt_req *req; /* the Delete command that waits */
 };
 
 int vfu_qp_poll(struct vfu_worker *w);
+uint16_t vfu_qp_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
+int vfu_qp_resolve(struct tgt_req *req, uint64_t addr, uint64_t len, enum mem_xfer_dir dir,
+		   struct mem_run *run);
 void vfu_qp_respond(struct tgt_req *req);
 bool vfu_qp_flush(struct vfu_cq *cq);
 
 extern const struct tgt_sq_ops vfu_qp_ops;
 
-/* ---- watched queues: recordings and traces (vfu_watch.c); on their worker ---- */
+/* ---- watched queues: recordings, traces, samples (vfu_watch.c); on their worker ---- */
 
-/* Whether it is to be watched, and how, from the next SQE on. */
+/* A new queue, or another question who is watched: whether it is, and how, from now on. */
 void vfu_watch_mark(struct vfu_sq *sq);
-/* The operator has switched tracing on or off. */
-void vfu_watch_turn(struct vfu_worker *w);
+/* The same for all of a worker, and which of them are served at all. */
+void vfu_watch_changed(struct tgt_watcher *wt);
 void vfu_watch_sqe(struct vfu_sq *sq, struct tgt_req *req); /* after tgt_req_init() */
-void vfu_watch_data(struct vfu_sq *sq, struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
 void vfu_watch_cqe(struct vfu_sq *sq, struct tgt_req *req);
+
+extern const struct tgt_sq_ops vfu_watch_ops; /* of queues that are recorded */
 
 extern const struct tgt_ctrl_ops vfu_queue_ops;
 int vfu_queue_drained(struct vfu_worker *w);
@@ -227,6 +237,7 @@ struct vfu_worker {
 	unsigned id;
 	struct poller poller;
 	struct list sqs;   /* served, in turn */
+	struct list held;  /* not served while the operator holds the worker */
 	struct list dying; /* no longer fetched from, waiting for nr_inflight 0 */
 	struct list dirty; /* CQs with staged entries */
 	uint32_t nr_ready; /* queues that had something last turn */
@@ -236,8 +247,7 @@ struct vfu_worker {
 	struct mbox_msg start;
 	struct mbox_msg kick; /* from the home, not again before it has arrived */
 	_Atomic bool is_kicked;
-	uint32_t trace_gen; /* that the queues were marked by */
-	bool is_tracing;    /* CQEs may have a record that waits for them */
+	struct tgt_watcher watcher;
 	uint32_t nr_burst;
 	struct tgt_req *burst[TGT_BURST];
 	struct nvme_sqe sqes[TGT_BURST];
@@ -313,6 +323,7 @@ struct vfu_dev {
 	struct tgt_ctrl *ctrl; /* NULL before VERSION */
 	/* NULL: not recorded. The home sets it, once; workers look when a queue is marked. */
 	struct replay_record *_Atomic rec;
+	struct replay_record *old_rec; /* stopped, and some worker may not know it yet */
 	char host[64];
 	bool may_operate;				   /* credentials */
 	bool has_stride, has_arena, has_wake, is_operator; /* granted */
@@ -353,8 +364,10 @@ struct vfu_dev {
 };
 
 int vfu_dev_create(struct vfu *v, int fd);
-int vfu_dev_record(struct vfu_dev *d);	  /* from now on: 0 or -errno, with a log line */
-int vfu_dev_negotiate(struct vfu_dev *d); /* after VERSION: makes the controller */
+int vfu_dev_record(struct vfu_dev *d);	    /* from now on: 0 or -errno, with a log line */
+int vfu_dev_record_stop(struct vfu_dev *d); /* 0, -ENOENT, -EALREADY: it isn't over yet */
+void vfu_dev_record_end(struct vfu_dev *d); /* every worker knows it */
+int vfu_dev_negotiate(struct vfu_dev *d);   /* after VERSION: makes the controller */
 void vfu_dev_round(struct vfu_dev *d, void (*done)(struct vfu_dev *d));
 void vfu_dev_reset(struct vfu_dev *d);
 void vfu_dev_close(struct vfu_dev *d);

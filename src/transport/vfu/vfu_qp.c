@@ -61,6 +61,14 @@ static int vfu_qp_post(struct vfu_cq *cq, uint32_t nr)
 	return (int)nr;
 }
 
+static void vfu_qp_posted(struct vfu_cq *cq)
+{
+	if (cq->after & VFU_AFTER_TRACE)
+		tgt_trace_posted(cq->w->tw, cq);
+	if (cq->after & VFU_AFTER_IRQ)
+		vfu_irq_fire(&cq->vec);
+}
+
 /*
  * Posts what is staged and interrupts once. False: it stays staged, the ring isn't mapped just
  * now.
@@ -81,10 +89,8 @@ bool vfu_qp_flush(struct vfu_cq *cq)
 		vfu_qp_cq_drop(cq);
 	if (nr) {
 		PEAL_PROBE(vfu_post, cq->dev, cq->qid, nr);
-		if (unlikely(cq->w->is_tracing))
-			tgt_trace_posted(cq->w->tw, cq);
-		if (cq->has_irq)
-			vfu_irq_fire(&cq->vec);
+		if (cq->after)
+			vfu_qp_posted(cq);
 	}
 	return cq->tail == cq->staged;
 }
@@ -112,11 +118,11 @@ void vfu_qp_respond(struct tgt_req *req)
 	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
 	struct vfu_worker *w = sq->w;
 
-	if (unlikely(req->watch))
-		vfu_watch_cqe(sq, req);
 	if (req->tr)
 		vfu_dma_unpin(w, req->tr);
-	if (unlikely(req->is_silent))
+	if (unlikely(req->watch))
+		vfu_watch_cqe(sq, req);
+	if (unlikely(req->watch & TGT_WATCH_SILENT))
 		sq->cq->nr_busy--;
 	else
 		vfu_qp_stage(sq, req->sqe.cid, req->status, req->dw0, req->dw1);
@@ -139,8 +145,8 @@ static struct vfu_snap *vfu_qp_pin(struct vfu_sq *sq, struct tgt_req *req)
 	return s;
 }
 
-static int vfu_qp_resolve(struct tgt_req *req, uint64_t addr, uint64_t len, enum mem_xfer_dir dir,
-			  struct mem_run *run)
+int vfu_qp_resolve(struct tgt_req *req, uint64_t addr, uint64_t len, enum mem_xfer_dir dir,
+		   struct mem_run *run)
 {
 	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
 
@@ -150,13 +156,9 @@ static int vfu_qp_resolve(struct tgt_req *req, uint64_t addr, uint64_t len, enum
 			   dir == MEM_FROM_PEER ? MEM_READABLE : MEM_WRITABLE, run);
 }
 
-static uint16_t vfu_qp_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
+uint16_t vfu_qp_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
 {
-	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
-
-	vfu_qp_pin(sq, req);
-	if (unlikely(req->watch))
-		vfu_watch_data(sq, req, len, dir);
+	vfu_qp_pin(container_of(req->sq, struct vfu_sq, sq), req);
 	return tgt_dptr_init(req, len, dir);
 }
 
@@ -192,20 +194,28 @@ static void vfu_qp_look_head(struct vfu_cq *cq)
 	}
 }
 
-/* The client's SQ tail; an invalid one is reported once and the last valid one stays. */
-static void vfu_qp_look_tail(struct vfu_sq *sq, uint32_t tail)
+/* A watched queue's, or an invalid one: that is reported once and the last valid one stays. */
+static __attribute__((noinline, cold)) void vfu_qp_look_tail_odd(struct vfu_sq *sq, uint32_t tail)
 {
 	if (tail < sq->size) {
 		sq->tail = tail;
+		sq->bell_ns = reactor_now_ns(sq->w->tw->reactor);
 		PEAL_PROBE(vfu_doorbell, sq->dev, sq->sq.qid, tail);
-		if (unlikely(sq->sq.marks & TGT_SQ_WATCHED))
-			sq->bell_ns = reactor_now_ns(sq->w->tw->reactor);
-		return;
-	}
-	if (!sq->is_bell_bad) {
+	} else if (!sq->is_bell_bad) {
 		sq->is_bell_bad = true;
 		vfu_queue_bad_bell(sq->w, sq->dev, &sq->note_bell);
 	}
+}
+
+/* The client's SQ tail. */
+static inline void vfu_qp_look_tail(struct vfu_sq *sq, uint32_t tail)
+{
+	if (unlikely(tail >= sq->tail_end)) {
+		vfu_qp_look_tail_odd(sq, tail);
+		return;
+	}
+	sq->tail = tail;
+	PEAL_PROBE(vfu_doorbell, sq->dev, sq->sq.qid, tail);
 }
 
 /* Requests for this queue: what is kept back goes to queues that have none, one each. */
@@ -236,23 +246,49 @@ static uint32_t vfu_qp_may_take(struct vfu_sq *sq, uint32_t max)
 	return min_t(uint32_t, nr, vfu_qp_free_reqs(sq));
 }
 
-static void vfu_qp_init(struct vfu_sq *sq, const struct nvme_sqe *sqe)
+static inline struct tgt_req *vfu_qp_init(struct vfu_sq *sq, const struct nvme_sqe *sqe)
 {
 	struct vfu_worker *w = sq->w;
 	struct tgt_req *req = pool_get(&w->tw->reqs);
 
 	req->tr = NULL;
 	tgt_req_init(req, &sq->sq, sqe);
-	if (unlikely(sq->sq.marks & TGT_SQ_WATCHED))
-		vfu_watch_sqe(sq, req);
 	PEAL_PROBE(vfu_sqe, req, sq->sq.qid, sqe->cid, sqe->opc);
 	w->burst[w->nr_burst++] = req;
+	return req;
+}
+
+/* The admin queue's, or a watched one's: all take the way with a request. */
+static __attribute__((noinline, cold)) void vfu_qp_init_odd(struct vfu_sq *sq, uint32_t nr)
+{
+	struct vfu_worker *w = sq->w;
+
+	if (sq->sq.marks & TGT_SQ_WATCHED)
+		sq->fetch_ns = reactor_now_ns(w->tw->reactor);
+	for (uint32_t i = 0; i < nr; i++) {
+		struct tgt_req *req = vfu_qp_init(sq, &w->sqes[i]);
+
+		if (sq->sq.marks & TGT_SQ_WATCHED)
+			vfu_watch_sqe(sq, req);
+	}
+}
+
+static void vfu_qp_init_all(struct vfu_sq *sq, uint32_t nr)
+{
+	struct vfu_worker *w = sq->w;
+	uint16_t status[TGT_BURST];
+	uint64_t over = tgt_req_look(&sq->sq, w->sqes, nr, status);
+
+	for (uint32_t i = 0; i < nr; i++) {
+		if (over >> i & 1)
+			vfu_qp_stage(sq, w->sqes[i].cid, status[i], 0, 0);
+		else
+			vfu_qp_init(sq, &w->sqes[i]);
+	}
 }
 
 static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
 {
-	uint16_t status[TGT_BURST];
-	uint64_t over = 0;
 	struct vfu_worker *w = sq->w;
 	struct mem_run run = {.off = sq->addr + sq->head * sizeof(struct nvme_sqe),
 			      .len = nr * sizeof(struct nvme_sqe)};
@@ -270,16 +306,10 @@ static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
 	if (sq->head == sq->size)
 		sq->head = 0;
 	sq->cq->nr_busy += nr;
-	if (unlikely(sq->sq.marks & TGT_SQ_WATCHED))
-		sq->fetch_ns = reactor_now_ns(w->tw->reactor);
-	else if (sq->sq.qid)
-		over = tgt_req_look(&sq->sq, w->sqes, nr, status);
-	for (uint32_t i = 0; i < nr; i++) {
-		if (over >> i & 1)
-			vfu_qp_stage(sq, w->sqes[i].cid, status[i], 0, 0);
-		else
-			vfu_qp_init(sq, &w->sqes[i]);
-	}
+	if (unlikely(sq->sq.marks & (TGT_SQ_ADMIN | TGT_SQ_WATCHED)))
+		vfu_qp_init_odd(sq, nr);
+	else
+		vfu_qp_init_all(sq, nr);
 	return nr;
 }
 
@@ -291,8 +321,6 @@ static uint32_t vfu_qp_fetch(struct vfu_sq *sq, uint32_t max)
 		return 0;
 	if (sq->is_broken || sq->cq->is_broken)
 		return 0;
-	if (unlikely(sq->w->tw->is_held) && sq->sq.qid)
-		return 0; /* the doorbell is seen again when the operator lets go */
 	if (tail != sq->tail)
 		vfu_qp_look_tail(sq, tail);
 	nr = vfu_qp_may_take(sq, max);
@@ -305,8 +333,6 @@ static uint32_t vfu_qp_fetch_all(struct vfu_worker *w)
 	uint32_t left = TGT_BURST, nr;
 	struct vfu_sq *sq;
 
-	if (unlikely(tgt_trace_gen(w->tw) != w->trace_gen))
-		vfu_watch_turn(w);
 	if (share == 0)
 		share = 1;
 	w->nr_burst = 0;
@@ -353,7 +379,7 @@ static void vfu_qp_flush_early(void *arg)
 	struct vfu_cq *cq, *tmp;
 
 	list_for_each_entry_safe(cq, tmp, &w->dirty, dirty)
-		if (!cq->has_irq && vfu_qp_flush(cq))
+		if (!(cq->after & VFU_AFTER_IRQ) && vfu_qp_flush(cq))
 			list_del(&cq->dirty);
 }
 

@@ -66,9 +66,8 @@ static void vfu_queue_sq_add_at(struct mbox_msg *m)
 	struct vfu_sq *sq = container_of(m, struct vfu_sq, add);
 	struct vfu_worker *w = sq->w;
 
-	list_add_tail(&w->sqs, &sq->node);
+	list_add_tail(w->tw->is_held && sq->sq.qid ? &w->held : &w->sqs, &sq->node);
 	vfu_watch_mark(sq);
-	w->is_tracing = w->is_tracing || sq->is_traced;
 	if (!sq->dev->has_wake)
 		w->nr_stock++;
 }
@@ -281,7 +280,7 @@ static int vfu_queue_cq_new(struct vfu_dev *d, const struct tgt_queue_params *p,
 	cq->phase = 1;
 	cq->qid = p->qid;
 	cq->vec = (struct vfu_vec){.dev = d, .w = w, .vector = p->vector};
-	cq->has_irq = p->has_irq;
+	cq->after = p->has_irq ? VFU_AFTER_IRQ : 0;
 	list_init(&cq->dirty);
 	vfu_queue_bell_reset(d, p->qid, true);
 	d->cq[p->qid] = cq;
@@ -425,9 +424,14 @@ static void vfu_queue_keep_alive_lost(struct tgt_ctrl *c, const char *why)
 	vfu_sock_shut(d);
 }
 
-static int vfu_queue_record(struct tgt_ctrl *c)
+static int vfu_queue_record(struct tgt_ctrl *c, bool is_on)
 {
-	return vfu_dev_record(tgt_ctrl_priv(c));
+	return is_on ? vfu_dev_record(tgt_ctrl_priv(c)) : vfu_dev_record_stop(tgt_ctrl_priv(c));
+}
+
+static void vfu_queue_record_end(struct tgt_ctrl *c)
+{
+	vfu_dev_record_end(tgt_ctrl_priv(c));
 }
 
 const struct tgt_ctrl_ops vfu_queue_ops = {
@@ -439,5 +443,6 @@ const struct tgt_ctrl_ops vfu_queue_ops = {
 	.cq_delete = vfu_queue_cq_delete,
 	.abort = vfu_queue_abort,
 	.record = vfu_queue_record,
+	.record_end = vfu_queue_record_end,
 	.fatal = vfu_queue_keep_alive_lost,
 };

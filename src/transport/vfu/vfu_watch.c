@@ -2,39 +2,83 @@
 /*
  * Queues that somebody watches: a recording (--record, transport/replay) or a trace
  * (target/tgt_trace.c). A mark on the queue (TGT_SQ_WATCHED) takes its commands here; a request
- * that was begun before keeps out of it, by its own mark. Run by the queue's worker.
+ * that was begun before keeps out of it, by its own mark. And queues that an operator holds, which
+ * stand in another list than those that are polled. So with all of it off, the way of a command has
+ * no look at any of it. Run by the queue's worker.
  */
-/* tidy: no-test: t_vfu_dev.c records, test/peer/trace.py traces */
+/* tidy: no-test: t_vfu_dev.c records, test/peer/trace.py traces, ctl_rpc.py holds */
 #include "transport/vfu/vfu_int.h"
+
+/* What is under way belongs to the recording that it was begun in. */
+static void vfu_watch_rec(struct vfu_sq *sq)
+{
+	struct replay_record *rec = sq->sq.qid ? sq->dev->rec : NULL;
+	struct tgt_req *req;
+
+	if (sq->rec == rec)
+		return;
+	list_for_each_entry(req, &sq->sq.reqs, node)
+		req->watch &= (uint8_t)~TGT_WATCH_RECORD;
+	sq->rec = rec;
+	sq->sq.ops = rec ? &vfu_watch_ops : &vfu_qp_ops;
+	replay_record_queue(rec, sq->sq.qid, sq->size);
+}
 
 void vfu_watch_mark(struct vfu_sq *sq)
 {
 	bool was_traced = sq->is_traced;
 
-	if (sq->sq.qid && !sq->rec && sq->dev->rec) {
-		sq->rec = sq->dev->rec;
-		replay_record_queue(sq->rec, sq->sq.qid, sq->size);
-	}
+	vfu_watch_rec(sq);
 	sq->is_traced = sq->sq.qid && tgt_trace_wants(sq->w->tw, sq->dev->ctrl);
 	if (sq->is_traced && !was_traced) /* for what was rung before and is fetched from now on */
 		sq->bell_ns = reactor_now_ns(sq->w->tw->reactor);
-	if (sq->rec || sq->is_traced)
+	if (sq->is_traced)
+		sq->cq->after |= VFU_AFTER_TRACE;
+	if (sq->rec || sq->is_traced) {
 		sq->sq.marks |= TGT_SQ_WATCHED;
-	else
+		sq->tail_end = 0;
+	} else {
 		sq->sq.marks &= (uint8_t)~TGT_SQ_WATCHED;
+		sq->tail_end = sq->size;
+	}
 }
 
-void vfu_watch_turn(struct vfu_worker *w)
+/* A completion queue may be that of queues in several lists. */
+static void vfu_watch_mark_all(struct vfu_worker *w)
 {
+	struct list *lists[] = {&w->sqs, &w->held, &w->dying};
 	struct vfu_sq *sq;
 
-	w->trace_gen = tgt_trace_gen(w->tw);
-	tgt_trace_flush(w->tw);
-	w->is_tracing = false;
-	list_for_each_entry(sq, &w->sqs, node) {
-		vfu_watch_mark(sq);
-		w->is_tracing = w->is_tracing || sq->is_traced;
+	for (unsigned i = 0; i < 3; i++)
+		list_for_each_entry(sq, lists[i], node)
+			sq->cq->after &= (uint8_t)~VFU_AFTER_TRACE;
+	for (unsigned i = 0; i < 3; i++)
+		list_for_each_entry(sq, lists[i], node)
+			vfu_watch_mark(sq);
+}
+
+/* The doorbells of queues that are let go are seen in this turn. */
+static void vfu_watch_hold(struct vfu_worker *w)
+{
+	struct list *from = w->tw->is_held ? &w->sqs : &w->held;
+	struct list *to = w->tw->is_held ? &w->held : &w->sqs;
+	struct vfu_sq *sq, *tmp;
+
+	list_for_each_entry_safe(sq, tmp, from, node) {
+		if (!sq->sq.qid)
+			continue;
+		list_del(&sq->node);
+		list_add_tail(to, &sq->node);
 	}
+}
+
+void vfu_watch_changed(struct tgt_watcher *wt)
+{
+	struct vfu_worker *w = container_of(wt, struct vfu_worker, watcher);
+
+	tgt_trace_flush(w->tw);
+	vfu_watch_hold(w);
+	vfu_watch_mark_all(w);
 }
 
 void vfu_watch_sqe(struct vfu_sq *sq, struct tgt_req *req)
@@ -52,16 +96,25 @@ void vfu_watch_sqe(struct vfu_sq *sq, struct tgt_req *req)
 	req->stamp_ns[TGT_STAMP_COPY] = 0;
 }
 
-void vfu_watch_data(struct vfu_sq *sq, struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
+static uint16_t vfu_watch_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
 {
+	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
+
 	if (req->watch & TGT_WATCH_RECORD)
 		replay_record_data(sq->rec, req, len, dir);
+	return vfu_qp_data(req, len, dir);
 }
 
 void vfu_watch_cqe(struct vfu_sq *sq, struct tgt_req *req)
 {
 	if (req->watch & TGT_WATCH_RECORD)
 		replay_record_cqe(sq->rec, req);
-	if ((req->watch & TGT_WATCH_TRACE) && sq->is_traced && !req->is_silent)
+	if ((req->watch & TGT_WATCH_TRACE) && sq->is_traced && !(req->watch & TGT_WATCH_SILENT))
 		tgt_trace_end(req, sq->cq);
 }
+
+const struct tgt_sq_ops vfu_watch_ops = {
+	.respond = vfu_qp_respond,
+	.data = vfu_watch_data,
+	.resolve = vfu_qp_resolve,
+};

@@ -133,7 +133,7 @@ static void dev_respond(struct tgt_req *req)
 
 	must(cq->nr_reserved > 0);
 	cq->nr_reserved--;
-	if (!req->is_silent && !s->d->is_disabling) {
+	if (!(req->watch & TGT_WATCH_SILENT) && !s->d->is_disabling) {
 		if (!dev_resolve_in(s->d, cq->addr + cq->tail * 16ull, 16, &run))
 			(void)!mem_poke_cqe(&run, &cqe);
 		cq->phase = peal_ring_phase(cq->tail, cq->size, cq->phase);

@@ -52,7 +52,7 @@ static void test_abort_early(void **state)
 	memset(req, 0xa5, sizeof(*req));
 	tgt_req_init(req, &sq, &ping);
 	assert_int_equal(sq.nr_inflight, 1);
-	assert_false(req->is_silent || req->is_aborted);
+	assert_false((req->watch & TGT_WATCH_SILENT) || req->is_aborted);
 	assert_true(tgt_sq_abort(&sq, 9));
 	list_del(&req->node); /* it has no transport to respond by: take it out by hand */
 	sq.nr_inflight--;

@@ -261,14 +261,32 @@ static void test_record(void **state)
 	rig_fini(&r);
 }
 
-/* One client of two is recorded, from when an operator asks. */
+/* Recording `no` is whole and has nr commands, from cid `first` on. */
+static void check_asked(const char *dir, int no, uint32_t nr, uint16_t first)
+{
+	struct replay_file f;
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/vfu-%d-%d.rec", dir, (int)getpid(), no);
+	assert_int_equal(replay_file_open(path, &f), 0);
+	assert_false(f.is_torn);
+	assert_int_equal(f.nr_cmds, nr);
+	for (uint32_t i = 0; i < nr; i++) {
+		assert_int_equal(f.cmds[i].sqe->cid, first + i);
+		assert_int_equal(f.cmds[i].cqe->cid, first + i);
+		assert_int_equal(f.cmds[i].qid, 1 + i % 2);
+	}
+	replay_file_close(&f);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* One client of two is recorded, from when an operator asks until it asks for the end; again. */
 static void test_record_asked(void **state)
 {
 	struct rig r = {0};
-	char dir[] = "/tmp/t_vfu.rec.XXXXXX", path[100];
-	struct nvme_sqe ask = {.opc = PEAL_OPC_ADMIN_TRACE, .cdw12 = PEAL_TRACE_RECORD};
+	char dir[] = "/tmp/t_vfu.rec.XXXXXX";
+	struct nvme_sqe ask = {.opc = PEAL_OPC_ADMIN_TRACE};
 	struct peer p[2];
-	struct replay_file f;
 
 	assert_non_null(mkdtemp(dir));
 	rig_init(&r, 2, &(struct vfu_opts){.record_dir = dir, .is_record_asked = true});
@@ -277,14 +295,27 @@ static void test_record_asked(void **state)
 		peer_enable(&p[i]);
 		assert_int_equal(peer_queue(&p[i], 1, 16), 0);
 	}
-	for (uint16_t i = 0; i < 20; i++) {
+	for (uint16_t i = 0; i < 26; i++) {
 		struct nvme_sqe sqe = peer_read_sqe(i, RIG_DATA, 512, i);
 
 		if (i == 8) {
 			ask.cdw11 = 2; /* the second that came */
+			ask.cdw12 = PEAL_TRACE_RECORD_STOP;
+			assert_int_equal(peer_admin(&p[0], &ask, NULL), NVME_ST_SEQUENCE);
+			ask.cdw12 = PEAL_TRACE_RECORD;
 			assert_int_equal(peer_admin(&p[0], &ask, NULL), 0);
 			assert_int_equal(peer_admin(&p[0], &ask, NULL), NVME_ST_SEQUENCE);
 			assert_int_equal(peer_queue(&p[1], 2, 16), 0);
+		}
+		if (i == 20) {
+			/* Whole at once, whatever the client does then. */
+			ask.cdw12 = PEAL_TRACE_RECORD_STOP;
+			assert_int_equal(peer_admin(&p[0], &ask, NULL), 0);
+			check_asked(dir, 0, 12, 8);
+		}
+		if (i == 22) {
+			ask.cdw12 = PEAL_TRACE_RECORD;
+			assert_int_equal(peer_admin(&p[0], &ask, NULL), 0);
 		}
 		for (int k = 0; k < 2; k++) {
 			uint16_t qid = k && i >= 8 ? 1 + i % 2 : 1;
@@ -297,17 +328,7 @@ static void test_record_asked(void **state)
 	peer_close(&p[0]);
 	peer_close(&p[1]);
 	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
-	snprintf(path, sizeof(path), "%s/vfu-%d-0.rec", dir, (int)getpid());
-	assert_int_equal(replay_file_open(path, &f), 0);
-	assert_false(f.is_torn);
-	assert_int_equal(f.nr_cmds, 12);
-	for (uint32_t i = 0; i < 12; i++) {
-		assert_int_equal(f.cmds[i].sqe->cid, 8 + i);
-		assert_int_equal(f.cmds[i].cqe->cid, 8 + i);
-		assert_int_equal(f.cmds[i].qid, 1 + i % 2);
-	}
-	replay_file_close(&f);
-	assert_int_equal(unlink(path), 0);
+	check_asked(dir, 1, 4, 22);
 	rig_fini(&r);
 	assert_int_equal(rmdir(dir), 0);
 }
