@@ -47,6 +47,7 @@ enum {
 	OPT_PLANT,
 	OPT_PLANT_LOG,
 	OPT_COUNT,
+	OPT_HALF_WAY,
 };
 
 static const struct argp_option options[] = {
@@ -63,10 +64,14 @@ static const struct argp_option options[] = {
 	{"prefill-tokens-per-s", OPT_PREFILL, "N", 0,
 	 "What recomputing would do (default: 25000 for 8b, 22900 for 70b)", 0},
 	{"json-file", OPT_JSON_FILE, "FILE", 0, "Write the figures there too", 0},
-	{"plant", OPT_PLANT, "PID", 0,
-	 "At the end turn over one bit in the memory of the daemon PID and see it caught", 0},
+	{"plant", OPT_PLANT, "PID|auto", 0,
+	 "At the end turn over one bit in the memory of the daemon PID, which its control plane "
+	 "tells if it is auto, and see it caught",
+	 0},
 	{"count", OPT_COUNT, 0, 0,
 	 "Only say how many requests, block references and unique blocks the trace has", 0},
+	{"half-way", OPT_HALF_WAY, "COMMAND", 0,
+	 "After half of the requests run this, which ends the daemon and starts it again", 0},
 	{"plant-log", OPT_PLANT_LOG, "FILE", 0, "That daemon's log, to look for the alert", 0},
 	{0},
 };
@@ -77,11 +82,13 @@ struct replay_cmd {
 	const char *trace_path;
 	const char *json_path;
 	const char *plant_log;
+	const char *half_way;
 	const struct replay_model *model;
 	uint32_t nr_reqs;
 	uint32_t prefill;
 	bool is_count;
-	pid_t plant_pid;
+	bool is_plant;
+	pid_t plant_pid; /* 0: the control plane tells */
 	/* While it runs. */
 	struct sim_trace trace;
 	struct cli *cli;
@@ -134,13 +141,18 @@ static error_t replay_opt(int key, char *arg, struct argp_state *st)
 		c->json_path = arg;
 		return 0;
 	case OPT_PLANT:
-		c->plant_pid = (pid_t)cli_number("--plant", arg, 1, INT32_MAX);
+		c->is_plant = true;
+		if (strcmp(arg, "auto") != 0)
+			c->plant_pid = (pid_t)cli_number("--plant", arg, 1, INT32_MAX);
 		return 0;
 	case OPT_PLANT_LOG:
 		c->plant_log = arg;
 		return 0;
 	case OPT_COUNT:
 		c->is_count = true;
+		return 0;
+	case OPT_HALF_WAY:
+		c->half_way = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(st, "'%s': no arguments are taken, only options", arg);
@@ -227,16 +239,62 @@ static void replay_draw(struct replay_bar *bar, const struct replay_stats *st, u
 	replay_bar_draw(bar, &at);
 }
 
-static int replay_all(struct replay_cmd *c, struct replay_run *run)
+/* Without a connection meanwhile, and with another one afterwards. */
+static int replay_half(struct replay_cmd *c, struct replay_run **run, struct replay_report *r)
 {
-	const struct replay_stats *st = replay_run_stats(run);
+	struct replay_half *h = &r->half;
+	uint64_t start_ns;
+	int64_t nr = replay_residents(c->p);
+
+	if (nr < 0 || replay_tiers_add(c->cli, r->nsid, &r->tiers))
+		return replay_fail_peal("asking the daemon, half way");
+	h->nr_before = (uint64_t)nr;
+	h->after_requests = replay_run_stats(*run)->requests;
+	*r->st = *replay_run_stats(*run);
+	replay_run_destroy(*run);
+	*run = NULL;
+	peal_close(c->p);
+	c->p = c->cli->p = NULL;
+	start_ns = mono_ns();
+	if (system(c->half_way)) {
+		fprintf(stderr, "peal replay: --half-way '%s' failed\n", c->half_way);
+		return CLI_ERROR;
+	}
+	if (cli_open(c->cli))
+		return CLI_ERROR;
+	c->p = c->cli->p;
+	h->down_ns = mono_ns() - start_ns;
+	replay_tiers_again(&r->tiers);
+	nr = replay_residents(c->p);
+	if (nr < 0 || replay_run_create(c->p, &c->run, run))
+		return replay_fail_peal("beginning again, half way");
+	replay_run_resume(*run, r->st);
+	h->nr_after = (uint64_t)nr;
+	h->since_ns = start_ns;
+	h->is_done = true;
+	return CLI_OK;
+}
+
+static int replay_all(struct replay_cmd *c, struct replay_run **run, struct replay_report *r)
+{
+	struct replay_half *h = &r->half;
 	struct replay_bar bar;
 	int err = 0;
 
 	replay_bar_init(&bar, stderr, isatty(STDERR_FILENO), mono_ns());
 	for (size_t i = 0; i < c->trace.nr_reqs && !err; i++) {
-		err = replay_run_request(run, &c->trace.reqs[i]);
-		replay_draw(&bar, st, c->trace.nr_reqs);
+		if (c->half_way && i == c->trace.nr_reqs / 2)
+			err = replay_half(c, run, r);
+		if (err)
+			break;
+		err = replay_run_request(*run, &c->trace.reqs[i]);
+		if (err) {
+			err = replay_fail("a request of the trace", err);
+			break;
+		}
+		if (h->is_done && !h->first_hit_ns && replay_run_stats(*run)->hits > r->st->hits)
+			h->first_hit_ns = mono_ns() - h->since_ns;
+		replay_draw(&bar, replay_run_stats(*run), c->trace.nr_reqs);
 	}
 	replay_bar_end(&bar);
 	return err;
@@ -281,8 +339,9 @@ static bool replay_plant_is_logged(const struct replay_cmd *c, const struct peal
 }
 
 static int replay_plant_on(struct replay_cmd *c, struct replay_run *run, uint64_t id,
-			   struct replay_plant *plant)
+			   struct replay_report *r)
 {
+	struct replay_plant *plant = &r->plant;
 	uint8_t head[REPLAY_PLANT_BYTES];
 	int err;
 
@@ -293,13 +352,14 @@ static int replay_plant_on(struct replay_cmd *c, struct replay_run *run, uint64_
 	err = replay_media_errors(c->p, &plant->media_errors_before);
 	if (err)
 		return err;
-	err = replay_plant(c->plant_pid, head);
+	err = replay_plant(c->plant_pid ? c->plant_pid : r->tiers.pid, head);
 	if (err < 0)
 		return err;
 	err = replay_run_get(run, id);
 	if (err && err != -ENOENT && err != -EILSEQ)
 		return err;
 	plant->is_miss = err == -ENOENT;
+	plant->is_below = err == 0 && replay_tiers_find(&r->tiers, "ssd");
 	err = replay_media_errors(c->p, &plant->media_errors_after);
 	if (err)
 		return err;
@@ -311,7 +371,7 @@ static int replay_plant_on(struct replay_cmd *c, struct replay_run *run, uint64_
 }
 
 /* With buffers of its own, so that the value is nowhere but in the daemon's arena. */
-static int replay_plant_one(struct replay_cmd *c, struct replay_plant *plant)
+static int replay_plant_one(struct replay_cmd *c, struct replay_report *r)
 {
 	struct replay_opts o = c->run;
 	struct replay_run *run;
@@ -324,13 +384,13 @@ static int replay_plant_one(struct replay_cmd *c, struct replay_plant *plant)
 	err = replay_run_create(c->p, &o, &run);
 	if (err)
 		return err;
-	err = replay_plant_on(c, run, id, plant);
+	err = replay_plant_on(c, run, id, r);
 	replay_run_destroy(run);
 	return err;
 }
 
 /* The queue and the buffers live as long as the trace is replayed, no longer. */
-static int replay_run_all(struct replay_cmd *c, struct replay_report *r, struct replay_stats *st)
+static int replay_run_all(struct replay_cmd *c, struct replay_report *r)
 {
 	uint64_t start_ns = mono_ns();
 	int64_t before = replay_residents(c->p), after;
@@ -339,20 +399,26 @@ static int replay_run_all(struct replay_cmd *c, struct replay_report *r, struct 
 
 	if (before < 0)
 		return replay_fail_peal("listing keys");
+	/* Without a control plane the report has no tiers. */
+	replay_tiers_begin(c->cli, r->nsid, &r->tiers);
 	if (replay_run_create(c->p, &c->run, &run))
 		return replay_fail_peal("queue and buffers");
-	err = replay_all(c, run);
-	*st = *replay_run_stats(run);
+	err = replay_all(c, &run, r);
+	if (run)
+		*r->st = *replay_run_stats(run);
 	replay_run_destroy(run);
 	if (err)
-		return replay_fail("a request of the trace", err);
+		return err;
+	if (replay_tiers_add(c->cli, r->nsid, &r->tiers))
+		return replay_fail("the daemon's figures", -EPROTO);
 	r->wall_ns = mono_ns() - start_ns;
 	after = replay_residents(c->p);
 	if (after < 0)
 		return replay_fail_peal("listing keys");
 	r->residents = (uint64_t)after;
-	/* Nobody deletes and nothing is put twice, so what isn't there any more was evicted. */
-	r->evictions = (uint64_t)before + st->put.nr - (uint64_t)after;
+	/* Nobody deletes, nothing is put twice: what isn't there any more was evicted or lost. */
+	r->evictions = (uint64_t)before + r->st->put.nr - (uint64_t)after -
+		       (r->half.nr_before - r->half.nr_after);
 	return 0;
 }
 
@@ -373,13 +439,14 @@ static int replay_cmd_run(struct replay_cmd *c, struct replay_stats *st)
 	if (peal_info(c->p, &info))
 		return replay_fail_peal("asking the daemon");
 	r.capacity_bytes = info.capacity_bytes;
-	if (replay_run_all(c, &r, st))
+	r.nsid = info.nsid;
+	if (replay_run_all(c, &r))
 		return CLI_ERROR;
 	err = replay_report_yardsticks(&r);
 	if (err)
 		return replay_fail("computing the yardsticks", err);
-	if (c->plant_pid) {
-		err = replay_plant_one(c, &r.plant);
+	if (c->is_plant) {
+		err = replay_plant_one(c, &r);
 		if (err)
 			return replay_fail("planting a corruption", err);
 	}

@@ -58,7 +58,7 @@ double replay_report_hit_percent(const struct replay_report *r)
 
 bool replay_report_is_caught(const struct replay_plant *p)
 {
-	return p->is_miss && p->media_errors_after > p->media_errors_before &&
+	return (p->is_miss || p->is_below) && p->media_errors_after > p->media_errors_before &&
 	       (p->is_logged || !p->has_log);
 }
 
@@ -117,7 +117,8 @@ static void report_op(const char *name, const struct replay_op *op, FILE *out)
 static void report_head(const struct replay_report *r, FILE *out)
 {
 	uint64_t block_bytes = r->model->token_bytes * SIM_BLOCK_TOKENS;
-	char a[32], b[32], value[16], block[16], dram[16], unique[16];
+	const struct replay_tier *ssd = replay_tiers_find(&r->tiers, "ssd");
+	char a[32], b[32], value[16], block[16], dram[16], unique[16], size[16];
 
 	format_size(r->value_bytes, value);
 	format_size(block_bytes, block);
@@ -129,9 +130,38 @@ static void report_head(const struct replay_report *r, FILE *out)
 		SIM_BLOCK_TOKENS);
 	fprintf(out, "  values     %s each, 1/%.0f of a block of %s of\n             %s\n", value,
 		(double)block_bytes / r->value_bytes, block, r->model->text);
-	fprintf(out, "  daemon     %s of DRAM held %s of %s unique blocks", dram,
-		replay_report_count(r->residents, a), replay_report_count(r->uniques, b));
-	fprintf(out, " (%s)\n\n", unique);
+	fprintf(out, "  daemon     %s of DRAM", dram);
+	if (ssd) {
+		format_size(ssd->capacity_bytes, size);
+		fprintf(out, " and %s of SSD", size);
+	}
+	fprintf(out, " held %s of %s unique blocks", replay_report_count(r->residents, a),
+		replay_report_count(r->uniques, b));
+	fprintf(out, "%s(%s)\n\n", ssd ? "\n             " : " ", unique);
+}
+
+/* Of the blocks that were hits: from memory. The rest came from below, so the tiers add up. */
+static uint64_t report_memory_hits(const struct replay_report *r)
+{
+	const struct replay_tier *dram = replay_tiers_find(&r->tiers, "dram");
+
+	return dram ? min_t(uint64_t, dram->hits, r->st->hits) : r->st->hits;
+}
+
+static void report_tiers(const struct replay_report *r, FILE *out)
+{
+	uint64_t memory = report_memory_hits(r), below = r->st->hits - memory;
+	char a[32];
+
+	if (!replay_tiers_find(&r->tiers, "ssd"))
+		return;
+	fprintf(out, "    from memory            %5.1f %%   %s blocks\n",
+		report_percent(memory, r->st->blocks), replay_report_count(memory, a));
+	fprintf(out, "    from the SSD           %5.1f %%   %s blocks\n",
+		report_percent(below, r->st->blocks), replay_report_count(below, a));
+	fprintf(out, "  misses                   %5.1f %%   %s blocks\n",
+		report_percent(r->st->blocks - r->st->hits, r->st->blocks),
+		replay_report_count(r->st->blocks - r->st->hits, a));
 }
 
 static void report_hits(const struct replay_report *r, FILE *out)
@@ -141,6 +171,7 @@ static void report_hits(const struct replay_report *r, FILE *out)
 	fprintf(out, "  prefix hit rate          %5.1f %%   %s of %s blocks\n",
 		replay_report_hit_percent(r), replay_report_count(r->st->hits, a),
 		replay_report_count(r->st->blocks, b));
+	report_tiers(r, out);
 	fprintf(out, "    exact LRU of that size %5.1f %%   %s blocks, computed\n", r->lru_percent,
 		replay_report_count(r->residents, a));
 	fprintf(out, "    infinite cache         %5.1f %%   computed\n\n", r->infinite_percent);
@@ -176,6 +207,48 @@ static void report_outcome(const struct replay_report *r, FILE *out)
 	if (r->st->refused)
 		fprintf(out, "  puts refused, no room: %s\n",
 			replay_report_count(r->st->refused, a));
+}
+
+/* Of the value bytes that went to the SSD: how many device bytes for each; 0: not known. */
+static double report_amplification(const struct replay_report *r)
+{
+	const struct replay_tier *ssd = replay_tiers_find(&r->tiers, "ssd");
+	uint64_t accepted = ssd ? ssd->puts * r->value_bytes : 0;
+
+	return r->tiers.has_written && accepted ? (double)r->tiers.written_bytes / (double)accepted
+						: 0.0;
+}
+
+static void report_written(const struct replay_report *r, FILE *out)
+{
+	const struct replay_tier *ssd = replay_tiers_find(&r->tiers, "ssd");
+	char accepted[16], written[16], a[32];
+
+	if (!ssd)
+		return;
+	format_size(ssd->puts * r->value_bytes, accepted);
+	fprintf(out, "  SSD:         %s blocks given up by memory, %s",
+		replay_report_count(ssd->puts, a), accepted);
+	if (r->tiers.has_written) {
+		format_size(r->tiers.written_bytes, written);
+		fprintf(out, "; %s written,\n               write amplification %.3f", written,
+			report_amplification(r));
+	}
+	fprintf(out, "\n");
+}
+
+static void report_half(const struct replay_half *h, FILE *out)
+{
+	char a[32], b[32], down[32], first[32];
+
+	fprintf(out, "  killed:      after %s requests, and started again: it served after %s",
+		replay_report_count(h->after_requests, a), report_time(h->down_ns, down));
+	if (h->first_hit_ns)
+		fprintf(out, ",\n               the first hit came after %s",
+			report_time(h->first_hit_ns, first));
+	fprintf(out, "; %s of %s blocks\n               were there again, %.1f %%\n",
+		replay_report_count(h->nr_after, a), replay_report_count(h->nr_before, b),
+		report_percent(h->nr_after, h->nr_before));
 }
 
 /* Seconds that loading the same prefixes would take if the values were whole blocks. */
@@ -215,7 +288,10 @@ static void report_plant(const struct replay_plant *p, FILE *out)
 	format_key(p->key.b, p->key.len, key);
 	fprintf(out, "\n  corruption planted: key %s,\n    caught: %s (", key,
 		replay_report_is_caught(p) ? "yes" : "NO");
-	fprintf(out, "%s", p->is_miss ? "miss" : "NO MISS");
+	fprintf(out, "%s",
+		p->is_miss    ? "miss"
+		: p->is_below ? "right bytes from the SSD"
+			      : "NO MISS");
 	if (p->has_log)
 		fprintf(out, ", %s in the daemon's log", p->is_logged ? "alert" : "NO ALERT");
 	fprintf(out, ")\n    media errors in the SMART log: %" PRIu64 " -> %" PRIu64 "%s\n",
@@ -229,6 +305,9 @@ void replay_report_print(const struct replay_report *r, FILE *out)
 	report_hits(r, out);
 	report_ops(r, out);
 	report_outcome(r, out);
+	report_written(r, out);
+	if (r->half.is_done)
+		report_half(&r->half, out);
 	report_cost(r, out);
 	if (r->plant.is_done)
 		report_plant(&r->plant, out);
@@ -252,11 +331,41 @@ static json_t *report_json_plant(const struct replay_plant *p)
 	if (!p->is_done)
 		return json_null();
 	format_key(p->key.b, p->key.len, key);
-	return json_pack("{s:s,s:b,s:b,s:b,s:b,s:I,s:I}", "key", key, "is_caught",
-			 replay_report_is_caught(p), "is_miss", p->is_miss, "is_logged",
-			 p->is_logged, "is_healed", p->is_healed, "media_errors_before",
-			 (json_int_t)p->media_errors_before, "media_errors_after",
-			 (json_int_t)p->media_errors_after);
+	return json_pack("{s:s,s:b,s:b,s:b,s:b,s:b,s:I,s:I}", "key", key, "is_caught",
+			 replay_report_is_caught(p), "is_miss", p->is_miss, "is_below", p->is_below,
+			 "is_logged", p->is_logged, "is_healed", p->is_healed,
+			 "media_errors_before", (json_int_t)p->media_errors_before,
+			 "media_errors_after", (json_int_t)p->media_errors_after);
+}
+
+static json_t *report_json_tiers(const struct replay_report *r)
+{
+	uint64_t memory = report_memory_hits(r);
+	json_t *a = json_array();
+
+	for (unsigned i = 0; i < r->tiers.nr; i++) {
+		const struct replay_tier *t = &r->tiers.t[i];
+		uint64_t hits = i == 0 ? memory : i == 1 ? r->st->hits - memory : 0;
+
+		json_array_append_new(a,
+				      json_pack("{s:s,s:I,s:I,s:I,s:f,s:I,s:I}", "name", t->name,
+						"capacity_bytes", (json_int_t)t->capacity_bytes,
+						"keys", (json_int_t)t->nr_keys, "hit_blocks",
+						(json_int_t)hits, "hit_percent",
+						report_percent(hits, r->st->blocks), "hits_told",
+						(json_int_t)t->hits, "puts", (json_int_t)t->puts));
+	}
+	return a;
+}
+
+static json_t *report_json_half(const struct replay_half *h)
+{
+	if (!h->is_done)
+		return json_null();
+	return json_pack("{s:I,s:f,s:f,s:I,s:I}", "after_requests", (json_int_t)h->after_requests,
+			 "down_s", (double)h->down_ns / 1e9, "first_hit_s",
+			 (double)h->first_hit_ns / 1e9, "blocks_before", (json_int_t)h->nr_before,
+			 "blocks_after", (json_int_t)h->nr_after);
 }
 
 static void report_json_int(json_t *o, const char *name, uint64_t v)
@@ -310,6 +419,11 @@ static json_t *report_json_object(const struct replay_report *r)
 	json_object_set_new(o, "get", report_json_op(&r->st->get));
 	json_object_set_new(o, "put", report_json_op(&r->st->put));
 	json_object_set_new(o, "plant", report_json_plant(&r->plant));
+	json_object_set_new(o, "tiers", report_json_tiers(r));
+	json_object_set_new(o, "half", report_json_half(&r->half));
+	if (r->tiers.has_written)
+		report_json_int(o, "written_bytes", r->tiers.written_bytes);
+	report_json_real(o, "write_amplification", report_amplification(r));
 	return o;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "cli/replay_run.h"
+#include "cli/replay_tiers.h"
 
 /* A model of which the values are a part, for what recomputing would cost. */
 struct replay_model {
@@ -25,7 +26,8 @@ const struct replay_model *replay_report_model(const char *name);
 
 struct replay_plant {
 	bool is_done;
-	bool is_miss;	/* the key that was planted on gave a miss */
+	bool is_miss;	/* the key that was planted on gave a miss, */
+	bool is_below;	/* or the right bytes, from the tier below */
 	bool is_logged; /* the daemon's log names the key */
 	bool has_log;	/* we were told where the log is */
 	bool is_healed; /* put again, it was served again */
@@ -34,18 +36,32 @@ struct replay_plant {
 	struct peal_key key;
 };
 
+/* The daemon was ended in the middle, however the command did it, and started again. */
+struct replay_half {
+	bool is_done;
+	uint64_t since_ns;
+	uint64_t after_requests;
+	uint64_t down_ns;      /* until it took clients again */
+	uint64_t first_hit_ns; /* likewise, until the first value came back; 0: none did */
+	uint64_t nr_before;    /* blocks there, */
+	uint64_t nr_after;     /* and afterwards */
+};
+
 struct replay_report {
 	const char *trace; /* where it is from */
 	const struct sim_trace *reqs;
-	const struct replay_stats *st;
+	struct replay_stats *st;
 	const struct replay_model *model;
 	uint32_t prefill_tokens_per_s;
 	uint32_t value_bytes;
 	uint32_t depth;
 	uint64_t capacity_bytes; /* the daemon's */
-	uint64_t residents;	 /* keys there at the end */
+	uint32_t nsid;
+	uint64_t residents; /* keys there at the end */
 	uint64_t evictions;
 	uint64_t wall_ns;
+	struct replay_tiers tiers;
+	struct replay_half half;
 	struct replay_plant plant;
 	/* Filled by replay_report_yardsticks(). */
 	uint64_t uniques;

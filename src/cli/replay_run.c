@@ -324,6 +324,11 @@ const struct replay_stats *replay_run_stats(const struct replay_run *r)
 	return &r->st;
 }
 
+void replay_run_resume(struct replay_run *r, const struct replay_stats *st)
+{
+	r->st = *st;
+}
+
 void replay_run_destroy(struct replay_run *r)
 {
 	if (!r)

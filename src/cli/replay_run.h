@@ -58,6 +58,9 @@ int replay_run_create(struct peal *p, const struct replay_opts *o, struct replay
 /* Gives queue and buffers back, unless the daemon still owes answers: then they stay. */
 void replay_run_destroy(struct replay_run *run);
 
+/* Goes on counting where another run has ended. */
+void replay_run_resume(struct replay_run *run, const struct replay_stats *st);
+
 /* One request; 0, or -errno when the daemon failed in a way that is no miss. */
 int replay_run_request(struct replay_run *run, const struct sim_req *req);
 
