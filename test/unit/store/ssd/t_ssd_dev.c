@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "store/ssd/ssd_dev.h"
@@ -80,6 +81,37 @@ static void locked(void **state)
 	other->ops->close(other);
 }
 
+/*
+ * The lock of a process that is over goes with the last of its I/O, here with a child that still
+ * has the file. Who opens it then waits, and isn't refused.
+ */
+static void lingering(void **state)
+{
+	struct ssd_dev *dev = open_or_skip(1 << 20);
+	int go[2];
+	pid_t pid;
+	char c;
+
+	dev->ops->close(dev);
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (ssd_dev_open(path, 1 << 20, &dev))
+			_exit(1);
+		if (fork() == 0) {
+			close(go[1]);
+			_exit(read(go[0], &c, 1) != 1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(write(go[1], "g", 1), 1);
+	dev = open_or_skip(1 << 20);
+	dev->ops->close(dev);
+	close(go[0]);
+	close(go[1]);
+}
+
 static void errors(void **state)
 {
 	struct ssd_dev *dev;
@@ -96,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(made_and_kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(locked, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(lingering, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(errors, set_up, tear_down),
 	};
 
