@@ -70,11 +70,12 @@ struct peal_opts {
 
 /*
  * uri: "vfu:PATH"             PATH is the socket, e.g. /run/peal/cntrl, or its folder
- *      "spawn:DIR?dram=1G&linger=600&reactors=1"
+ *      "spawn:DIR?dram=1G&ssd=100G&linger=600&reactors=1"
  *                             attach to the daemon of DIR, or start one there (under a lock in
  *                             DIR). It lives as long as a client is attached, plus `linger`
- *                             seconds. Binary: $PEALD, else beside this library's program, else
- *                             PATH.
+ *                             seconds. With ssd (which wants dram), what memory gives up goes to
+ *                             DIR/ssd. Binary: $PEALD, else beside this program, else beside this
+ *                             library, else PATH.
  * o may be NULL. Blocks at most timeout_ms (spawn: 10 s).
  */
 int peal_open(const char *uri, const struct peal_opts *o, struct peal **p);
@@ -223,6 +224,9 @@ struct peal_req {
 	size_t bytes;	     /* put: value; get: room */
 	uint32_t timeout_ms; /* 0 = the handle's; with PEAL_DIRECT none */
 	void *user;	     /* not touched */
+	/* peal_run() only, without PEAL_DIRECT; peal_submit() refuses them: as in peal_call */
+	struct peal_meta *meta;
+	const uint8_t *want_tag;
 	/* out */
 	int res; /* 0 or -errno as above; unless 0, what is in a get's buf is undefined */
 	uint64_t value_bytes; /* get: the value's size, also with -EMSGSIZE */
@@ -246,6 +250,34 @@ int peal_submit(struct peal_queue *q, struct peal_req *const *reqs, unsigned nr)
 int peal_reap(struct peal_queue *q, struct peal_req **done, unsigned max, uint32_t timeout_ms);
 /* Readable when there may be something to reap. The caller reads it (8 bytes) before he reaps. */
 int peal_queue_fd(struct peal_queue *q);
+
+/*
+ * Runs all of them and comes back when they are over: how many have res 0. In no order, in a queue
+ * that has none under way (-EBUSY). They have one deadline together, timeout_ms from now (0 = the
+ * handle's), whatever they say themselves: what isn't over by then is -ETIMEDOUT. Those with
+ * PEAL_DIRECT have none. Values of any size: what a queue doesn't copy goes by peal_get() or
+ * peal_put(), one after the other, while the rest is under way.
+ */
+int peal_run(struct peal_queue *q, struct peal_req *reqs, unsigned nr, uint32_t timeout_ms);
+
+/* ---- load or recompute ---- */
+
+/*
+ * What loading a chain would take, by this handle's own measurements. Rates are those of gets of
+ * more than 64 KiB, newer ones counting more: by lease, which only memory gives, and otherwise.
+ */
+struct peal_estimate {
+	uint32_t present;   /* leading keys, as peal_match() */
+	uint32_t in_memory; /* of them */
+	uint64_t memory_bytes_per_s;
+	uint64_t below_bytes_per_s;
+	bool is_measured;   /* false: a rate that counts here is a guess, 4 and 1 GB/s */
+	uint64_t load_us;   /* for all that are present, one after the other */
+	uint64_t memory_us; /* its part for those in memory */
+};
+/* value_bytes: of each value. c may be NULL. */
+int peal_estimate(struct peal *p, const struct peal_key *keys, size_t nr, uint64_t value_bytes,
+		  struct peal_estimate *e);
 
 /* ---- namespaces and logs (operator) ---- */
 

@@ -16,7 +16,6 @@
 #include "client/errmsg.h"
 #include "client/keeper.h"
 
-#define BATCH_COPY_MAX (1u << 20)
 #define BATCH_CLOSE_NS (2 * MONO_NS_PER_S)
 
 bool batch_kick_all(struct peal *p, uint64_t now_ns)
@@ -158,6 +157,8 @@ static int batch_refuse(struct peal_queue *q, const struct peal_req *req)
 	if (batch_has_bad_flags(req))
 		return errmsg_set(-EINVAL, "submit %s: flags %#x aren't of this op, or contradict",
 				  key, req->flags);
+	if (req->meta || req->want_tag)
+		return errmsg_set(-EINVAL, "submit %s: metadata or a tag, expected none here", key);
 	if (!req->buf || (req->op == PEAL_REQ_PUT && !req->bytes))
 		return errmsg_set(-EINVAL, "submit %s: no buffer or 0 bytes", key);
 	if (req->op == PEAL_REQ_PUT && req->bytes > q->conn->ns.value_max)
@@ -178,7 +179,8 @@ static int batch_check(struct peal_queue *q, const struct peal_req *req)
 
 	if (err)
 		return err;
-	if ((unsigned)req->op > PEAL_REQ_EXIST || batch_has_bad_flags(req))
+	if ((unsigned)req->op > PEAL_REQ_EXIST || batch_has_bad_flags(req) || req->meta ||
+	    req->want_tag)
 		return batch_refuse(q, req);
 	if (req->op == PEAL_REQ_DEL || req->op == PEAL_REQ_EXIST)
 		return 0;

@@ -18,6 +18,7 @@
 
 #define BATCH_ARM_NS (200 * MONO_NS_PER_MS)
 #define BATCH_CQES 64
+#define BATCH_COPY_MAX (1u << 20) /* bytes of one request that isn't direct */
 
 struct batch_slot {
 	enum conn_slot_state state;

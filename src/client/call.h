@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "client/chan.h"
 #include "client/conn.h"
+#include "client/estimate.h"
 #include "client/uri.h"
 #include "peal/peal.h"
 
@@ -44,6 +45,7 @@ struct peal {
 
 	_Atomic uint64_t calls, hits, misses, timeouts, reconnects;
 	_Atomic uint64_t bytes_in, bytes_out, bad_seals;
+	_Atomic uint64_t ns_per_mib[ESTIMATE_NR]; /* estimate.c */
 };
 
 struct call {

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/mono.h"
 #include "client/call.h"
 #include "client/errmsg.h"
 #include "client/lease.h"
@@ -262,18 +263,29 @@ static ssize_t get_by_lease(struct get *g)
 	return n;
 }
 
+static void get_learn(struct get *g, enum estimate_source from, ssize_t n, uint64_t start_ns)
+{
+	if (n > 0)
+		estimate_add(&g->call.p->ns_per_mib[from], (uint64_t)n, mono_ns() - start_ns);
+}
+
 static ssize_t get_large(struct get *g)
 {
-	ssize_t n = -EAGAIN;
+	bool has_lease = conn_has_cmd(g->call.conn, PEAL_OPC_LEASE) && g->call.conn->has_arena &&
+			 !(g->opts & NVME_KV_RETRIEVE_RAW);
+	ssize_t n = has_lease ? -EAGAIN : -EOPNOTSUPP;
+	uint64_t start_ns = mono_ns();
 
-	if (conn_has_cmd(g->call.conn, PEAL_OPC_LEASE) && g->call.conn->has_arena &&
-	    !(g->opts & NVME_KV_RETRIEVE_RAW))
+	if (has_lease)
 		n = get_by_lease(g);
-	if (n != -EAGAIN)
+	get_learn(g, ESTIMATE_MEMORY, n, start_ns);
+	if (n != -EAGAIN && has_lease)
 		return n;
 	if (g->call.buf.ptr)
 		bufs_put(&g->call.conn->bufs, &g->call.buf);
-	return get_pieces(g);
+	n = get_pieces(g);
+	get_learn(g, has_lease ? ESTIMATE_BELOW : ESTIMATE_MEMORY, n, start_ns);
+	return n;
 }
 
 static int get_check(const struct get *g)

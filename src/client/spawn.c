@@ -8,6 +8,7 @@
 /* tidy: no-test: test/peer starts the real daemon with it */
 #include "client/spawn.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -54,12 +55,23 @@ static int spawn_lock(const char *dir, uint64_t deadline_ns)
 	return fd;
 }
 
-/* $PEALD, else beside this program, else by PATH. */
+/* peald in that file's folder, if it is there. */
+static bool spawn_beside(char path[PATH_MAX])
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || slash + sizeof("/peald") > path + PATH_MAX)
+		return false;
+	memcpy(slash + 1, "peald", sizeof("peald"));
+	return access(path, X_OK) == 0;
+}
+
+/* $PEALD, else beside this program, else beside this library (a wheel's), else by PATH. */
 static void spawn_binary(char path[PATH_MAX])
 {
 	const char *env = getenv("PEALD");
+	Dl_info here;
 	ssize_t n;
-	char *slash;
 
 	if (env && *env) {
 		snprintf(path, PATH_MAX, "%s", env);
@@ -67,10 +79,11 @@ static void spawn_binary(char path[PATH_MAX])
 	}
 	n = readlink("/proc/self/exe", path, PATH_MAX - sizeof("peald"));
 	path[n > 0 ? n : 0] = 0;
-	slash = strrchr(path, '/');
-	if (slash) {
-		memcpy(slash + 1, "peald", sizeof("peald"));
-		if (access(path, X_OK) == 0)
+	if (spawn_beside(path))
+		return;
+	if (dladdr((void *)(uintptr_t)spawn_attach, &here) && here.dli_fname) {
+		snprintf(path, PATH_MAX, "%s", here.dli_fname);
+		if (spawn_beside(path))
 			return;
 	}
 	memcpy(path, "peald", sizeof("peald"));
@@ -78,6 +91,7 @@ static void spawn_binary(char path[PATH_MAX])
 
 struct spawn_args {
 	char dram[24], reactors[24], linger[24];
+	char tiers[URI_PATH_BYTES + 64];
 	char *argv[SPAWN_ARGS_MAX];
 };
 
@@ -91,7 +105,12 @@ static void spawn_fill_args(const struct uri *u, char *binary, struct spawn_args
 	a->argv[n++] = binary;
 	a->argv[n++] = (char *)"--dir";
 	a->argv[n++] = (char *)(uintptr_t)u->dir;
-	if (u->dram_bytes) {
+	if (u->ssd_bytes) {
+		snprintf(a->tiers, sizeof(a->tiers), "dram %" PRIu64 " | ssd %s/ssd %" PRIu64,
+			 u->dram_bytes, u->dir, u->ssd_bytes);
+		a->argv[n++] = (char *)"--tiers";
+		a->argv[n++] = a->tiers;
+	} else if (u->dram_bytes) {
 		a->argv[n++] = (char *)"--dram";
 		a->argv[n++] = a->dram;
 	}
@@ -185,10 +204,10 @@ static int spawn_start(const struct uri *u, struct spawn_child *d)
 	d->pid = r.pid;
 	/* End of file: exec worked and closed the other end. */
 	if (read(rd, &r, sizeof(r)) == (ssize_t)sizeof(r))
-		return errmsg_set(
-			-r.err,
-			"can't start %s: %s (looked at $PEALD, beside this program, in PATH)",
-			binary, strerror(r.err));
+		return errmsg_set(-r.err,
+				  "can't start %s: %s (looked at $PEALD, beside this program and "
+				  "library, in PATH)",
+				  binary, strerror(r.err));
 	d->pidfd = (int)syscall(SYS_pidfd_open, d->pid, 0);
 	return 0;
 }

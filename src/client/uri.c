@@ -25,6 +25,7 @@ static const struct uri_opt {
 	const char *expected;
 } uri_opts[] = {
 	{"dram", parse_size, offsetof(struct uri, dram_bytes), 1, 1ull << 50, "a size such as 1G"},
+	{"ssd", parse_size, offsetof(struct uri, ssd_bytes), 1, 1ull << 50, "a size such as 100G"},
 	{"linger", parse_u64, offsetof(struct uri, linger_s), 1, 31536000, "seconds, 1 to a year"},
 	{"reactors", parse_u64, offsetof(struct uri, nr_reactors), 1, 32, "1 to 32"},
 };
@@ -50,7 +51,9 @@ static int uri_parse_opt(char *opt, const char *text, struct uri *u)
 		memcpy((char *)u + o->offset, &v, sizeof(v));
 		return 0;
 	}
-	return errmsg_set(-EINVAL, "'%s': unknown option '%s', expected dram, linger or reactors",
+	return errmsg_set(-EINVAL,
+			  "'%s': unknown option '%s', expected dram, ssd, linger or "
+			  "reactors",
 			  text, opt);
 }
 
@@ -75,6 +78,12 @@ static int uri_parse_spawn(char *rest, const char *text, struct uri *u)
 		if (err < 0)
 			return err;
 	}
+	if (u->ssd_bytes && !u->dram_bytes)
+		return errmsg_set(-EINVAL, "'%s': ssd without dram, expected both", text);
+	/* They would end a word, or a tier, of what the daemon is told. */
+	if (u->ssd_bytes && strpbrk(u->dir, " \t|"))
+		return errmsg_set(-EINVAL,
+				  "'%s': with ssd, expected a folder without blanks and '|'", text);
 	return 0;
 }
 

@@ -34,6 +34,9 @@ static void test_spawn(void **state)
 	assert_int_equal(u.dram_bytes, 1u << 30);
 	assert_int_equal(u.linger_s, 1);
 	assert_int_equal(u.nr_reactors, 2);
+	assert_int_equal(u.ssd_bytes, 0);
+	assert_int_equal(uri_parse("spawn:/tmp/x?dram=8G&ssd=100G", &u), 0);
+	assert_int_equal(u.ssd_bytes, 100ull << 30);
 }
 
 static void test_refused(void **state)
@@ -52,6 +55,9 @@ static void test_refused(void **state)
 		{"spawn:/x?reactors=0", "1 to 32"},
 		{"spawn:/x?linger=0", "seconds, 1 to a year"},
 		{"spawn:/x?colour=red", "'colour'"},
+		{"spawn:/x?ssd=1G", "ssd without dram"},
+		{"spawn:/x y?dram=1G&ssd=1G", "without blanks"},
+		{"spawn:/x|y?dram=1G&ssd=1G", "without blanks"},
 	};
 	struct uri u = {.linger_s = 77};
 	char longer[300] = "vfu:";
