@@ -68,6 +68,15 @@ static const struct metrics_row tier_rows[] = {
 	{"tier_torn_total",
 	 "Records that a crash had cut off, found by recovery and refused: no fault of the medium.",
 	 METRICS_COUNTER, TIER(torn)},
+	{"tier_read_bytes_total", "Bytes asked of the tier's device to answer reads.",
+	 METRICS_COUNTER, TIER(read_bytes)},
+	{"tier_straight_bytes_total",
+	 "Bytes of values that the device put where the tier above wants them.", METRICS_COUNTER,
+	 TIER(straight_bytes)},
+	{"tier_staged_bytes_total", "Bytes of values that came by the tier's own buffers.",
+	 METRICS_COUNTER, TIER(staged_bytes)},
+	{"tier_late_total", "Reads that took too long and were answered as a miss.",
+	 METRICS_COUNTER, TIER(late)},
 };
 
 #define WORKER(member) offsetof(struct ctl_stat_worker, member)

@@ -38,6 +38,10 @@ static json_t *stats_tier(const struct ctl_stat_tier *t)
 	put(to, "bad_seals", s->bad_seals);
 	put(to, "full", s->full);
 	put(to, "torn", s->torn);
+	put(to, "read_bytes", s->read_bytes);
+	put(to, "straight_bytes", s->straight_bytes);
+	put(to, "staged_bytes", s->staged_bytes);
+	put(to, "late", s->late);
 	return to;
 }
 

@@ -430,6 +430,7 @@ void store_submit(struct store_set *set, struct reactor *home, struct store_io *
 	io->is_inner = false;
 	if (!(STORE_TAKES_VIEW >> io->op & 1))
 		io->view.st = NULL;
+	io->into.st = NULL;
 	if (io->op == STORE_DEL)
 		io->ver = 0;
 	if (unlikely(STORE_VISITS_SHARDS >> io->op & 1)) {
@@ -452,6 +453,7 @@ static void store_submit_inner(struct store *s, struct store *start, struct stor
 	io->shard = s->shard;
 	if (!(STORE_TAKES_VIEW >> io->op & 1))
 		io->view.st = NULL;
+	io->into.st = NULL;
 	if (io->op == STORE_MATCH)
 		io->match.nr_shards = (uint16_t)s->set->nr_shards;
 	store_start(&s->set->shard[s->shard], start, io);

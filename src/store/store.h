@@ -50,6 +50,7 @@
 
 #define STORE_DEPTH_MAX 6
 #define STORE_PIECE_BYTES (1u << 20)
+#define STORE_PART_BYTES (1u << 18) /* what an eager reader asks for at a time */
 #define STORE_FRAME_WORDS 8
 
 struct store;
@@ -103,7 +104,8 @@ enum store_op {
 	STORE_PUT, /* key, view, meta, flags -> ver; consumes the view: st == NULL afterwards */
 	/*
 	 * key, off, len, ver (wanted, 0 = any) -> view, ver; off past the end is fine: nothing
-	 * in the view. It may end at the next multiple of STORE_PIECE_BYTES
+	 * in the view. It may end at the next multiple of STORE_PIECE_BYTES. Between tiers it may
+	 * bring memory to be read into, see store_into
 	 */
 	STORE_GET,
 	/*
@@ -135,6 +137,10 @@ enum {
 	STORE_NO_TOUCH = 1u << 2,   /* a look, not a use: eviction order stays */
 	/* answer from tiers in memory, never wait for a device or a cluster */
 	STORE_MEM_ONLY = 1u << 3,
+	/*
+	 * GET: nobody waits for it. Devices serve others first, and it is neither hit nor miss
+	 */
+	STORE_BACKGROUND = 1u << 4,
 };
 
 /*
@@ -189,6 +195,23 @@ struct store_list {
 	uint32_t nr_before;	/* the door's: keys that earlier shards gave */
 };
 
+/*
+ * Memory of the tier above for a value that is on its way up: unpublished, pinned once for this
+ * GET, whole or not. A tier whose value it is (version and length say so) may read the range asked
+ * for straight into it, with the seals; it then clears st here, and its view is one of that memory
+ * (view.st is this st). It has taken the pin: the view carries it, or, when the GET failed, it is
+ * let go by ops->release as soon as nothing is written there any more. Who can't leaves st as it
+ * is.
+ */
+struct store_into {
+	struct store *st; /* NULL: none */
+	void *pin;
+	uint64_t ver;
+	uint32_t value_len;
+	uint64_t *seals; /* of the whole value */
+	struct store_meta *meta;
+};
+
 struct store_io;
 typedef void store_end_fn(struct store_io *io, int res);
 
@@ -223,6 +246,7 @@ struct store_io {
 	const struct store_meta *meta; /* NULL = none */
 	/* In and out, see the verbs. */
 	struct store_view view;
+	struct store_into into; /* of a GET between tiers; the door clears it */
 	union {
 		struct store_match match;
 		struct store_list list;
@@ -322,8 +346,12 @@ void store_view_iter_init(struct store_view_iter *vi, const struct store_view *v
  * time with the next ones under way: piece() gets a view range that the reader copies and checks,
  * then calls store_read_next(). Version pinned by the first. end(): 0, or as store results, or the
  * reader's own err; -ESTALE when the value changed half way (start again, or call it a miss).
+ *
+ * is_eager: the value is expected to lie below memory and to be about `len` long. Parts of
+ * STORE_PART_BYTES are asked for, several at once from the start on and before the version is
+ * known, so that one is checked and copied while the next ones are read.
  */
-#define STORE_READ_AHEAD 3
+#define STORE_READ_AHEAD 4
 struct store_read;
 struct store_read_slot {
 	struct store_io io;
@@ -339,6 +367,7 @@ struct store_read {
 	uint64_t len; /* clipped to the value when the first piece is there */
 	uint64_t want_ver;
 	uint8_t flags;
+	bool is_eager;
 	void (*piece)(struct store_read *rd, const struct store_view *v, uint64_t off,
 		      uint64_t len);
 	void (*end)(struct store_read *rd, int res);
@@ -382,6 +411,11 @@ struct store_stats {
 	uint64_t bad_seals; /* alerts */
 	uint64_t full;	    /* -ENOSPC given */
 	uint64_t torn;	    /* records that a crash had cut off, found and refused: no fault */
+	/* Of a tier on a device: */
+	uint64_t read_bytes;	 /* asked of it by gets, heads and padding included */
+	uint64_t straight_bytes; /* of values, read to where the tier above wants them */
+	uint64_t staged_bytes;	 /* likewise into buffers of its own */
+	uint64_t late;		 /* reads that were answered as a miss before they had ended */
 };
 
 struct store_ops {
@@ -602,6 +636,8 @@ struct store_ssd_opts {
 	bool is_durable;
 	const struct store_ssd_care *care; /* copied; NULL: the defaults (store_health.h) */
 	uint64_t seed;			   /* 0: from the system */
+	/* a read that takes longer is answered as a miss; 0: 2 s */
+	uint64_t read_max_ns;
 };
 int store_ssd_create(const struct store_ssd_opts *o, struct store **s);
 

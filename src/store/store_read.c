@@ -7,6 +7,9 @@
  *
  *     slot[first]: given to the reader   slot[first + 1]: here   slot[first + 2]: asked for
  *
+ * An eager read asks for its first parts all at once, of whatever version; one that came from
+ * another version than the first ends the read as a change half way does.
+ *
  * Promises: pieces come in order, one at a time; every view is released, bad ones marked; end()
  * runs once, after the last slot is free, so the struct is the reader's again. No recursion however
  * many pieces there are: whoever is inside store_read_run() loops for those who come in from below
@@ -66,6 +69,17 @@ static void store_read_got(struct store_io *io, int res)
 	store_read_run(sl->rd);
 }
 
+/* Where a get that begins at issued ends. */
+static uint64_t store_read_ask_end(const struct store_read *rd)
+{
+	uint64_t end;
+
+	if (!rd->is_eager)
+		return store_read_piece_end(rd, rd->issued);
+	end = align_down(rd->issued, STORE_PART_BYTES) + STORE_PART_BYTES;
+	return min_t(uint64_t, end, store_read_end_off(rd));
+}
+
 static void store_read_ask(struct store_read *rd)
 {
 	struct store_read_slot *sl = &rd->slot[(rd->first + rd->nr_used) % STORE_READ_AHEAD];
@@ -76,7 +90,7 @@ static void store_read_ask(struct store_read *rd)
 	sl->io.flags = rd->flags;
 	sl->io.key = rd->key;
 	sl->io.off = rd->issued;
-	sl->io.len = store_read_piece_end(rd, rd->issued) - rd->issued;
+	sl->io.len = store_read_ask_end(rd) - rd->issued;
 	sl->io.ver = rd->is_pinned ? rd->ver : rd->want_ver;
 	sl->io.meta = NULL;
 	sl->io.end = store_read_got;
@@ -168,6 +182,14 @@ static void store_read_front(struct store_read *rd)
 	rd->piece(rd, v, rd->pos, rd->given);
 }
 
+/* The first one didn't come back at once: the next ones go after it. */
+static void store_read_eager(struct store_read *rd)
+{
+	while (!rd->is_over && rd->slot[rd->first].state == SLOT_ASKED &&
+	       rd->nr_used < STORE_READ_AHEAD && rd->issued < store_read_end_off(rd))
+		store_read_ask(rd);
+}
+
 /* True: all slots are free. */
 static bool store_read_drain(struct store_read *rd)
 {
@@ -194,12 +216,15 @@ static void store_read_run(struct store_read *rd)
 		return;
 	rd->is_running = true;
 	while (!rd->is_over && !store_read_is_stuck(rd)) {
-		if (rd->nr_used)
+		if (rd->nr_used) {
 			store_read_front(rd);
-		else if (rd->slot[rd->first].state == SLOT_FREE)
+		} else if (rd->slot[rd->first].state == SLOT_FREE) {
 			store_read_ask(rd);
-		else
+			if (rd->is_eager)
+				store_read_eager(rd);
+		} else {
 			break;
+		}
 	}
 	is_free = rd->is_over && !rd->given && store_read_drain(rd);
 	rd->is_running = false;

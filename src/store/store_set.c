@@ -124,6 +124,10 @@ static void store_stats_add(struct store_stats *sum, const struct store_stats *s
 	sum->bad_seals += st->bad_seals;
 	sum->full += st->full;
 	sum->torn += st->torn;
+	sum->read_bytes += st->read_bytes;
+	sum->straight_bytes += st->straight_bytes;
+	sum->staged_bytes += st->staged_bytes;
+	sum->late += st->late;
 }
 
 int store_set_stats(const struct store_set *set, unsigned tier, struct store_stats *st)

@@ -39,7 +39,7 @@
 #define TGT_MQES 4095	   /* CAP.MQES, 0's based */
 #define TGT_SEGMENTS_MAX 4096
 #define TGT_AERS_MAX 8
-#define TGT_SCRATCH_BYTES 3072
+#define TGT_SCRATCH_BYTES 4608
 #define TGT_SINK_BYTES 65536
 #define TGT_PCI_VID 0x5045 /* ours, and in the PCI header of memory transports */
 

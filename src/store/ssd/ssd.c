@@ -91,19 +91,23 @@ static void ssd_stats(const struct store *st, struct store_stats *out)
 	out->bad_seals = counter_get(&c->bad_seals);
 	out->full = counter_get(&c->full);
 	out->torn = counter_get(&c->torn);
+	out->read_bytes = counter_get(&c->read_bytes);
+	out->straight_bytes = counter_get(&c->straight_bytes);
+	out->staged_bytes = counter_get(&c->staged_bytes);
+	out->late = counter_get(&c->late);
 }
 
 static int ssd_step(struct store *st)
 {
 	struct ssd *s = ssd_of(st);
 
-	return ssd_evict_step(s) + ssd_log_step(s);
+	return ssd_evict_step(s) + ssd_log_step(s) + ssd_slot_step(s);
 }
 
 static bool ssd_is_busy(const struct store *st)
 {
 	const struct ssd *s = (const struct ssd *)st;
-	bool is = s->nr_busy || s->sync.is_busy || s->verify.unit;
+	bool is = s->nr_busy || s->sync.is_busy || s->verify.unit || ssd_read_is_busy(s);
 
 	for (uint32_t i = 0; i < SSD_STREAMS; i++)
 		is |= s->stream[i].nr_units || !list_is_empty(&s->stream[i].waiting);
@@ -117,6 +121,8 @@ static void ssd_free(struct ssd *s)
 	ssd_stream_fini(s);
 	ssd_unit_fini(s);
 	ssd_value_fini(s);
+	ssd_slot_fini(s);
+	ssd_head_fini(s);
 	if (s->ix.map)
 		ssd_index_fini(&s->ix);
 	free(s->kills);
@@ -129,7 +135,8 @@ static void ssd_destroy(struct store *st)
 	struct ssd *s = ssd_of(st);
 	struct ssd_dev *dev = s->dev;
 
-	must(!s->buf_head && !s->gets[0].head && !s->gets[1].head && !s->kill_head);
+	must(!s->buf_head && !s->kill_head);
+	ssd_read_fini(s);
 	ssd_recover_close(s);
 	ssd_free(s);
 	dev->ops->close(dev);
@@ -198,6 +205,10 @@ static int ssd_tables(struct ssd *s)
 	s->ix.shard = s->opts.shard;
 	err = ssd_value_init(s);
 	if (!err)
+		err = ssd_slot_init(s);
+	if (!err)
+		err = ssd_head_init(s);
+	if (!err)
 		err = ssd_unit_init(s);
 	if (!err)
 		err = ssd_stream_init(s);
@@ -232,6 +243,7 @@ int store_ssd_create(const struct store_ssd_opts *o, struct store **out)
 	s->st.ops = &ssd_ops;
 	s->opts = *o;
 	s->dev = o->dev;
+	ssd_read_init(s);
 	if (!o->dev)
 		err = ssd_dev_open(o->path, o->bytes, &s->dev);
 	if (err) {

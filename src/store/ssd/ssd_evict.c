@@ -103,7 +103,7 @@ static void save_came(struct io_req *req, int res)
 	struct ssd *s = r->s;
 	struct ssd_value *v = s->evict.val;
 
-	res = ssd_read_check(r, res);
+	res = ssd_check_whole(r, res);
 	if (res < 0) {
 		ssd_health_read_failed(s, r, res);
 		ssd_read_distrust(r, res, "can't be read to be kept");
@@ -114,7 +114,7 @@ static void save_came(struct io_req *req, int res)
 	       r->ri.nr_seals * sizeof(uint64_t));
 	v->meta = r->meta;
 	if (r->is_small)
-		memcpy(ssd_value_at(v, 0), r->mem + r->skip + r->ri.payload_off, v->len);
+		memcpy(ssd_value_at(v, 0), r->payload, v->len);
 	if (++r->piece < ssd_format_pieces(v->len))
 		save_read(s);
 	else

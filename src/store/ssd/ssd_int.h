@@ -9,8 +9,9 @@
  *   ssd_kill.c     tombstones                         ssd_recover.c  format, recovery, clean end
  *   ssd_value.c    staging of values                  ssd_seg.c      segments, entries in them
  *   ssd_read.c     gets                               ssd_super.c    superblocks
- *   ssd_health.c   errors, wear, what may be written  ssd_dev.c      the file
- *   ssd_bad.c      keys that failed
+ *   ssd_slot.c     buffers of reads                   ssd_dev.c      the file
+ *   ssd_head.c     records' heads that were read      ssd_health.c   errors, wear, writing allowed
+ *   ssd_check.c    is it what was asked for?          ssd_bad.c      keys that failed
  *
  * The invariant that everything hangs on. For every key: whatever record of it the medium may hold
  * that a recovery would serve, either the index has an entry of the key, live or a ghost, or a
@@ -35,13 +36,15 @@
 
 #define SSD_PACKS 4u /* pack buffers of a stream */
 #define SSD_PACK_BYTES (1u << 20)
-#define SSD_DEPTH 2u	   /* writes under way in a stream */
-#define SSD_SMALLS 128u	   /* values of at most 64 KiB on their way */
-#define SSD_LARGES_MIN 16u /* 1 MiB pieces on their way */
-#define SSD_READS_SMALL 64u
-#define SSD_READS_LARGE 16u
+#define SSD_DEPTH 2u	      /* writes under way in a stream */
+#define SSD_SMALLS 128u	      /* values of at most 64 KiB on their way */
+#define SSD_LARGES_MIN 16u    /* 1 MiB pieces on their way */
 #define SSD_SMALL_READ 73728u /* a packed record and the blocks that it begins and ends in */
+#define SSD_PART_READ (SSD_BLOCK + STORE_PART_BYTES)
 #define SSD_LARGE_READ (SSD_BLOCK + STORE_PIECE_BYTES)
+#define SSD_STRAIGHT_READ (2 * SSD_BLOCK) /* a head, and the end of a value */
+#define SSD_READS 196u			  /* of all kinds together */
+#define SSD_HEADS 128u
 #define SSD_KILLS 64u	    /* tombstones on their way */
 #define SSD_WAITS_MAX 256u  /* BUFs or GETs that wait for a buffer */
 #define SSD_LINE_MEAN 1024u /* bytes of a segment per line that there is room for */
@@ -159,26 +162,67 @@ struct ssd_stream {
 	uint32_t foot_at; /* footer blocks written */
 };
 
-struct ssd_read {
-	struct list node; /* while free */
-	struct ssd *s;
-	struct store_io *io;
-	struct io_req req;
-	struct iovec iov;
-	uint8_t *mem;
-	struct mem_region *reg;
-	struct ssd_rec_info ri;
+/* By what their buffers hold. */
+enum ssd_read_kind {
+	SSD_READ_SMALL, /* a packed record */
+	SSD_READ_PART,	/* up to STORE_PART_BYTES of a piece */
+	SSD_READ_LARGE, /* a whole piece */
+	SSD_READ_STRAIGHT,
+	SSD_READ_KINDS,
+};
+
+/*
+ * The head of a piece's record: read by one get, used by all that come for parts of that piece. By
+ * place; one that is being read stays until it has come.
+ */
+struct ssd_head {
+	uint64_t epoch; /* of the segment; 0: nothing here */
+	uint32_t seg;
+	uint32_t off;
+	uint32_t piece;
+	bool is_read;		/* here, and it belongs to that place */
+	struct list waiting;	/* reads, while it isn't */
+	struct ssd_rec_info ri; /* no meta in it */
 	struct store_meta meta;
 	uint64_t seals[SSD_PIECE_SEALS];
+};
+
+struct ssd_read {
+	struct list node; /* while free */
+	struct list busy; /* from its start on, until it is over or late */
+	struct list wait; /* for a head */
+	struct ssd *s;
+	struct store_io *io; /* NULL: nobody waits any more */
+	struct io_req req, head_req;
+	struct iovec iov, head_iov;
+	struct iovec iovs[3]; /* straight: head, payload, end */
+	uint8_t *mem;
+	uint8_t *payload; /* once it is here */
+	struct ssd_rec_info ri;
+	struct store_meta meta;
+	uint64_t seals[SSD_PIECE_SEALS]; /* of the piece */
 	struct store_key key;
+	struct store_into into; /* straight: taken over */
+	struct ssd_head *head;	/* that it reads for others, too */
+	uint64_t since_ns;
 	uint64_t ver;
 	uint32_t seg;
 	uint32_t off; /* granules */
 	uint32_t value_len;
 	uint32_t piece;
-	uint32_t skip; /* bytes of mem before the record */
-	uint32_t want; /* bytes of payload that were asked for, whole chunks */
+	uint32_t first; /* chunk of the piece with which it begins */
+	uint32_t skip;	/* bytes of mem before the record */
+	uint32_t want;	/* bytes of payload that were asked for, whole chunks */
+	uint32_t tail;	/* of them, those that came elsewhere than the others */
+	uint32_t bytes; /* of req */
+	int err;
+	uint8_t kind;
+	uint8_t nr_left; /* requests under way */
+	bool has_head;
+	bool is_joint; /* head and payload come by one request */
 	bool is_small;
+	bool is_late;
+	bool is_background;
 };
 
 struct ssd_kill {
@@ -234,6 +278,7 @@ struct ssd_evict {
 struct ssd_counters {
 	struct counter capacity, used, value, keys, index;
 	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full, torn;
+	struct counter read_bytes, straight_bytes, staged_bytes, late;
 };
 
 struct ssd {
@@ -269,12 +314,23 @@ struct ssd {
 	struct ssd_value *values;
 	struct list free_values;
 	uint64_t *seals; /* of all values */
+	void *read_map;
+	size_t read_map_bytes;
+	uint8_t *read_mem; /* of it, that is used */
+	struct mem_region *read_reg;
 	struct ssd_read *reads;
-	struct list free_small_reads, free_large_reads;
+	struct ssd_head *heads;
+	struct list free_reads[SSD_READ_KINDS];
+	struct list busy_reads; /* oldest first */
+	struct timeout read_timeout;
+	uint32_t nr_late;	/* reads that nobody waits for and that haven't ended */
+	uint32_t nr_reads;	/* under way for somebody, */
+	uint32_t nr_background; /* and for nobody in particular */
 	struct ssd_kill *kills;
 	struct list free_kills;
 	struct store_io *buf_head, *buf_tail; /* BUFs that wait for staging */
-	struct ssd_gets gets[2];	      /* GETs that wait for a large, a small buffer */
+	struct ssd_gets gets[SSD_READ_KINDS]; /* GETs that wait for a buffer */
+	struct ssd_gets background;	      /* and those that wait for all others */
 	struct store_io *kill_head, *kill_tail;
 	uint32_t nr_waits;
 	struct ssd_evict evict;
@@ -286,7 +342,10 @@ struct ssd {
 /* Across a store_down(), or while an io waits. */
 struct ssd_frame {
 	struct store_io *next;
-	uint64_t ver;
+	union {
+		uint64_t ver;
+		uint64_t since_ns; /* a GET waits */
+	};
 	void (*killed)(struct store_io *io, int res);
 	struct ssd_sync_wait sync;
 	bool was_here;
@@ -383,10 +442,51 @@ void ssd_read_get(struct store *s, struct store_io *io);
 void ssd_read_release(struct ssd_read *r, bool is_bad);
 /* A read has failed with `err`, or its bytes have: told, unless a crash explains it; a ghost. */
 void ssd_read_distrust(struct ssd_read *r, int err, const char *what);
-/* Checks record and payload of a read that has ended with `res`. 0, or -errno. */
-int ssd_read_check(struct ssd_read *r, int res);
 bool ssd_read_is_torn(const struct ssd_read *r, int err); /* by a crash */
 bool ssd_read_is(const struct ssd *s, const void *pin);
+bool ssd_read_is_busy(const struct ssd *s);
+void ssd_read_init(struct ssd *s);
+void ssd_read_fini(struct ssd *s);
+
+/* ---- ssd_slot.c ---- */
+
+int ssd_slot_init(struct ssd *s);
+void ssd_slot_fini(struct ssd *s);
+struct ssd_read *ssd_slot_get(struct ssd *s, enum ssd_read_kind kind); /* NULL: none is free */
+void ssd_slot_put(struct ssd_read *r);
+void ssd_slot_wait(struct ssd *s, struct ssd_gets *q, struct store_io *io);
+struct store_io *ssd_slot_unwait(struct ssd_gets *q);
+/*
+ * In the order in which they came, one queue for each kind of slot: of a reader's parts the first
+ * never waits for a slot that a later one holds.
+ */
+void ssd_slot_wake(struct ssd *s, enum ssd_read_kind kind);
+/* Some that were woken took no slot: the others go on. */
+int ssd_slot_step(struct ssd *s);
+
+/* ---- ssd_check.c: 0, or -errno ---- */
+
+/* Record and payload of a read of all of it, by r->iov, that has ended with `res`. */
+int ssd_check_whole(struct ssd_read *r, int res);
+/* Is it the head that was asked for? The rest of r says what it must be. */
+int ssd_check_head(struct ssd_read *r);
+/* The same of the head at r->mem + r->skip, of which `room` bytes are here; r has it then. */
+int ssd_check_parse(struct ssd_read *r, uint32_t room);
+/* Of one whose requests have all ended, and whose head is here. */
+int ssd_check_parts(struct ssd_read *r);
+
+/* ---- ssd_head.c ---- */
+
+int ssd_head_init(struct ssd *s);
+void ssd_head_fini(struct ssd *s);
+enum ssd_head_is {
+	SSD_HEAD_HERE,	  /* r has it now */
+	SSD_HEAD_COMES,	  /* r is among those who wait */
+	SSD_HEAD_MISSING, /* r has to read it, for r->head if that isn't NULL */
+};
+enum ssd_head_is ssd_head_find(struct ssd_read *r);
+/* r has read it, or failed with err: those who waited have it now, or r->err, and are in woken. */
+void ssd_head_came(struct ssd_read *r, int err, struct list *woken);
 
 void ssd_look_exist(struct store *s, struct store_io *io);
 void ssd_look_match(struct store *s, struct store_io *io);

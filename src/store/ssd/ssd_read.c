@@ -1,67 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading: one piece of at most 1 MiB per get, the record's head and its payload in one request,
- * into a buffer of the tier's own that the view then shows until it is released.
+ * Reading: a get is answered with a piece of at most 1 MiB or, when it asks for less, a part of
+ * one: the chunks that it asks for and no others.
+ *
+ *     from the piece's beginning on:  | head | payload ... |      one request
+ *     from further on:                | head |   | payload ... |  two, or one when the head was
+ *                                                                 read lately (ssd_head.c)
+ *
+ * The payload goes straight into the memory of the tier above when the get brings some that lies
+ * right for the device, in one run; else into a slot of the tier's own (ssd_slot.c), which the view
+ * then shows until it is released.
  *
  * Nothing is passed on unchecked: the head must be that of this key, version and piece, written at
  * this address in this life of the segment; the payload must fit its seals. What does not fit, or
  * can't be read, is a miss here, and the entry becomes a ghost: it is never tried again, and the
- * tier below is asked for this very version. A segment is not used again while it is being read.
+ * tier below is asked for this very version. What takes longer than read_max_ns is a miss, too, but
+ * the entry stays, and the memory is kept until the device has ended it. A segment is not used
+ * again while it is being read.
  *
- * Who finds no buffer waits, in order. Runs on the shard's owner.
- * tidy: no-test: t_ssd.c has the verbs, test/model/m_ssd all orders and faults
+ * Who finds no slot waits, in order. Runs on the shard's owner.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/container.h"
-#include "base/hash.h"
 #include "base/must.h"
-#include "peal/seal.h"
 #include "store/ssd/ssd_int.h"
 
-#define WAKES_MAX 8u
+#define READ_MAX_NS 2000000000ull
+#define STRAIGHT_ALIGN 512u /* what direct I/O wants of memory */
 
 bool ssd_read_is(const struct ssd *s, const void *pin)
 {
 	return (const struct ssd_read *)pin >= s->reads &&
-	       (const struct ssd_read *)pin < s->reads + SSD_READS_SMALL + SSD_READS_LARGE;
+	       (const struct ssd_read *)pin < s->reads + SSD_READS;
 }
 
-static void read_wait(struct ssd_gets *q, struct store_io *io)
+bool ssd_read_is_busy(const struct ssd *s)
 {
-	ssd_frame(io)->next = NULL;
-	if (q->tail)
-		ssd_frame(q->tail)->next = io;
-	else
-		q->head = io;
-	q->tail = io;
-}
-
-/*
- * In the order in which they came, one queue for each size of buffer: of a reader's pieces the
- * first never waits for a buffer that a later one holds.
- */
-static void read_wake(struct ssd *s, bool is_small)
-{
-	struct ssd_gets *q = &s->gets[is_small];
-	struct list *free = is_small ? &s->free_small_reads : &s->free_large_reads;
-	struct store_io *io;
-
-	for (uint32_t i = 0; i < WAKES_MAX && (io = q->head) && !list_is_empty(free); i++) {
-		q->head = ssd_frame(io)->next;
-		if (!q->head)
-			q->tail = NULL;
-		ssd_read_get(&s->st, io);
-	}
-}
-
-static void read_free(struct ssd_read *r)
-{
-	struct ssd *s = r->s;
-
-	list_add_head(r->is_small ? &s->free_small_reads : &s->free_large_reads, &r->node);
-	read_wake(s, r->is_small);
+	return s->nr_late || s->nr_reads || s->nr_background;
 }
 
 /* ---- a miss ---------------------------------------------------------------------------------- */
@@ -74,7 +51,8 @@ static void read_came(struct store_io *io, int res)
 /* There is a value, but not for us to give: the tier below may have that very version. */
 static void read_gone(struct store_io *io, uint64_t ver)
 {
-	counter_add(&ssd_of(io->at)->count.misses, 1);
+	if (!(io->flags & STORE_BACKGROUND))
+		counter_add(&ssd_of(io->at)->count.misses, 1);
 	if (!io->at->below) {
 		store_done(io, -ENOENT);
 		return;
@@ -107,59 +85,26 @@ void ssd_read_distrust(struct ssd_read *r, int err, const char *what)
 		ssd_seg_ghost(s, e);
 }
 
-/* ---- the check ------------------------------------------------------------------------------- */
+static void read_arm(struct ssd *s);
 
-static bool read_head_fits(const struct ssd_read *r)
+static void read_free(struct ssd_read *r)
 {
-	const struct ssd_rec_info *ri = &r->ri;
+	enum ssd_read_kind kind = r->kind;
+	struct ssd *s = r->s;
 
-	return ri->kind == SSD_REC_VALUE && ri->key.len == r->key.len &&
-	       memcmp(ri->key.b, r->key.b, 16) == 0 && ri->ver == r->ver &&
-	       ri->value_len == r->value_len && ri->piece == r->piece;
+	ssd_slot_put(r);
+	ssd_slot_wake(s, kind);
 }
 
-static bool read_payload_fits(const struct ssd_read *r)
-{
-	const uint8_t *p = r->mem + r->skip + r->ri.payload_off;
-	uint64_t first = (uint64_t)r->piece * SSD_PIECE_SEALS;
-	uint32_t n;
-
-	for (uint32_t off = 0, c = 0; off < r->want; off += n, c++) {
-		n = min_t(uint32_t, r->want - off, MEM_CHUNK_BYTES);
-		if (hash_xxh3(p + off, n, peal_seal_seed_at(r->key.hash, first + c)) != r->seals[c])
-			return false;
-	}
-	return true;
-}
-
-int ssd_read_check(struct ssd_read *r, int res)
-{
-	struct ssd_bind b = ssd_seg_bind(r->s, r->seg,
-					 (uint64_t)r->off * SSD_GRANULE +
-						 (uint64_t)r->piece * SSD_PIECE_STRIDE);
-	const uint8_t *rec = r->mem + r->skip;
-	uint32_t room = (uint32_t)r->iov.iov_len - r->skip;
-
-	if (res < 0)
-		return res;
-	if ((uint32_t)res != r->iov.iov_len)
-		return -EIO;
-	if (ssd_format_rec_check(rec, room, &b, &r->ri) || !read_head_fits(r) ||
-	    r->ri.payload_off + r->want > room)
-		return -EILSEQ;
-	ssd_format_rec_seals(rec, &r->ri, r->seals);
-	ssd_format_rec_meta(rec, &r->ri, &r->meta);
-	return read_payload_fits(r) ? 0 : -EILSEQ;
-}
-
-/* ---- get ------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void read_view(struct ssd_read *r, struct store_io *io)
 {
 	io->view = (struct store_view){
 		.st = &r->s->st,
 		.pin = r,
-		.off = r->want ? (uint64_t)r->piece * STORE_PIECE_BYTES : 0,
+		.off = (uint64_t)r->piece * STORE_PIECE_BYTES +
+		       (uint64_t)r->first * MEM_CHUNK_BYTES,
 		.len = r->want,
 		.ver = r->ver,
 		.value_len = r->value_len,
@@ -168,108 +113,457 @@ static void read_view(struct ssd_read *r, struct store_io *io)
 	io->ver = r->ver;
 }
 
-static void read_end(struct io_req *req, int res)
+/* Seals and meta join the payload; the pin goes on with the view. */
+static void read_view_above(struct ssd_read *r, struct store_io *io)
 {
-	struct ssd_read *r = container_of(req, struct ssd_read, req);
-	struct ssd *s = r->s;
+	const struct store_into *in = &r->into;
+
+	memcpy(in->seals + io->view.off / MEM_CHUNK_BYTES, r->seals + r->first,
+	       ssd_format_seals(r->want) * sizeof(uint64_t));
+	/* Once there it is looked at by others, and stays as it is. */
+	if (memcmp(in->meta, &r->meta, sizeof(r->meta)) != 0)
+		*in->meta = r->meta;
+	io->view.st = in->st;
+	io->view.pin = in->pin;
+}
+
+/* Nothing is written to it any more. */
+static void read_let_go(struct ssd_read *r)
+{
+	struct store_view v = {.st = r->into.st, .pin = r->into.pin, .value_len = r->value_len};
+
+	if (v.st)
+		v.st->ops->release(v.st, &v);
+	r->into.st = NULL;
+}
+
+static void read_off_busy(struct ssd_read *r)
+{
+	list_del(&r->busy);
+	if (r->is_background)
+		r->s->nr_background--;
+	else
+		r->s->nr_reads--;
+}
+
+static void read_fail(struct ssd_read *r, int err)
+{
 	struct store_io *io = r->io;
 	uint64_t ver = r->ver;
-	int err = ssd_read_check(r, res);
 
-	must(s->segs[r->seg].nr_reads > 0);
-	s->segs[r->seg].nr_reads--;
-	if (err) {
-		ssd_health_read_failed(s, r, err);
+	if (err != -ECANCELED) {
+		ssd_health_read_failed(r->s, r, err);
 		ssd_read_distrust(r, err,
 				  err == -EILSEQ ? "what was read from the device does not fit"
 						 : "the device can't read it");
-		read_free(r);
-		read_gone(io, ver);
-		return;
 	}
-	counter_add(&s->count.hits, 1);
+	read_let_go(r);
+	read_free(r);
+	if (io)
+		read_gone(io, ver);
+}
+
+static void read_give(struct ssd_read *r)
+{
+	struct ssd *s = r->s;
+	struct store_io *io = r->io;
+
+	if (!r->is_background)
+		counter_add(&s->count.hits, 1);
+	counter_add(r->into.st ? &s->count.straight_bytes : &s->count.staged_bytes, r->want);
 	read_view(r, io);
+	if (r->into.st) {
+		read_view_above(r, io);
+		r->into.st = NULL;
+		read_free(r);
+	}
 	store_done(io, 0);
 }
 
-/* Which bytes of the value: a piece, whole chunks. */
-static void read_range(struct ssd_read *r, uint64_t off, uint64_t len)
+static void read_end(struct ssd_read *r)
 {
-	uint64_t start, end;
+	struct ssd *s = r->s;
+	int err = ssd_check_parts(r);
 
-	r->piece = 0;
-	r->want = r->value_len;
-	if (r->is_small)
-		return;
-	if (off >= r->value_len || !len) {
-		r->want = 0;
-		return;
+	must(s->segs[r->seg].nr_reads > 0);
+	s->segs[r->seg].nr_reads--;
+	list_del(&r->wait);
+	if (r->is_late)
+		s->nr_late--;
+	else
+		read_off_busy(r);
+	if (err) {
+		read_fail(r, err);
+	} else if (r->is_late) {
+		read_let_go(r);
+		read_free(r);
+	} else {
+		read_give(r);
 	}
-	r->piece = (uint32_t)(off / STORE_PIECE_BYTES);
-	start = (uint64_t)r->piece * STORE_PIECE_BYTES;
-	end = align_up(min_t(uint64_t, len, UINT32_MAX) + off, MEM_CHUNK_BYTES);
-	end = min_t(uint64_t, end, start + STORE_PIECE_BYTES);
-	r->want = (uint32_t)(min_t(uint64_t, end, r->value_len) - start);
 }
 
-static void read_start(struct ssd *s, struct ssd_read *r, const struct ssd_entry *e)
+static void read_go_on(struct ssd_read *r)
 {
-	uint64_t at = ssd_seg_addr(s, e->seg) + (uint64_t)e->off * SSD_GRANULE, len;
+	if (!r->nr_left && (r->has_head || r->err))
+		read_end(r);
+}
+
+/* The head has been read, or could not be: others may wait for it. */
+static void read_head_is(struct ssd_read *r, int err)
+{
+	uint32_t room = r->is_small ? (uint32_t)r->iov.iov_len - r->skip : SSD_BLOCK;
+	struct list woken;
+	struct ssd_read *w;
+
+	if (!err)
+		err = ssd_check_parse(r, room);
+	if (err)
+		r->err = err;
+	list_init(&woken);
+	ssd_head_came(r, err, &woken);
+	while (!list_is_empty(&woken)) {
+		w = list_first_entry(&woken, struct ssd_read, wait);
+		list_del(&w->wait);
+		read_go_on(w);
+	}
+}
+
+static int read_res(int res, uint64_t len)
+{
+	return res < 0 ? res : (uint64_t)res == len ? 0 : -EIO;
+}
+
+static void read_head_ended(struct io_req *req, int res)
+{
+	struct ssd_read *r = container_of(req, struct ssd_read, head_req);
+
+	r->nr_left--;
+	read_head_is(r, read_res(res, SSD_BLOCK));
+	read_go_on(r);
+}
+
+static void read_ended(struct io_req *req, int res)
+{
+	struct ssd_read *r = container_of(req, struct ssd_read, req);
+	int err = read_res(res, r->bytes);
+
+	r->nr_left--;
+	if (r->is_joint)
+		read_head_is(r, err);
+	else if (err)
+		r->err = err;
+	read_go_on(r);
+}
+
+/* ---- too late -------------------------------------------------------------------------------- */
+
+static uint64_t read_max_ns(const struct ssd *s)
+{
+	return s->opts.read_max_ns ? s->opts.read_max_ns : READ_MAX_NS;
+}
+
+static void read_late(struct ssd_read *r)
+{
+	struct ssd *s = r->s;
+	struct store_io *io = r->io;
+	uint64_t ver = r->ver;
+
+	read_off_busy(r);
+	r->io = NULL;
+	r->is_late = true;
+	s->nr_late++;
+	counter_add(&s->count.late, 1);
+	if (!r->nr_left) { /* it only waits for the head that another one reads */
+		r->err = -ECANCELED;
+		read_end(r);
+	}
+	read_gone(io, ver);
+}
+
+/* When the oldest becomes too late; UINT64_MAX: nobody waits. */
+static uint64_t read_late_at(const struct ssd *s)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (!list_is_empty(&s->busy_reads))
+		at = list_first_entry(&s->busy_reads, struct ssd_read, busy)->since_ns;
+	for (uint32_t k = 0; k < SSD_READ_KINDS; k++)
+		if (s->gets[k].head)
+			at = min_t(uint64_t, at, ssd_frame(s->gets[k].head)->since_ns);
+	if (s->background.head)
+		at = min_t(uint64_t, at, ssd_frame(s->background.head)->since_ns);
+	return at == UINT64_MAX ? at : at + read_max_ns(s);
+}
+
+static void read_arm(struct ssd *s)
+{
+	uint64_t at;
+
+	if (timeout_is_set(&s->read_timeout))
+		return;
+	at = read_late_at(s);
+	if (at != UINT64_MAX)
+		timeout_set(s->st.owner, &s->read_timeout, at);
+}
+
+static void read_late_waiting(struct ssd *s, struct ssd_gets *q, uint64_t since_ns)
+{
+	struct ssd_entry *e;
+	struct store_io *io;
+
+	while (q->head && ssd_frame(q->head)->since_ns <= since_ns) {
+		io = ssd_slot_unwait(q);
+		e = ssd_index_find(&s->ix, &io->key);
+		if (!e) {
+			ssd_read_get(&s->st, io);
+			continue;
+		}
+		counter_add(&s->count.late, 1);
+		read_gone(io, e->ver);
+	}
+}
+
+static void read_timed_out(struct timeout *t)
+{
+	struct ssd *s = container_of(t, struct ssd, read_timeout);
+	uint64_t now_ns = reactor_now_ns(s->st.owner);
+	struct ssd_read *r;
+
+	while (read_late_at(s) <= now_ns) {
+		for (uint32_t k = 0; k < SSD_READ_KINDS; k++)
+			read_late_waiting(s, &s->gets[k], now_ns - read_max_ns(s));
+		read_late_waiting(s, &s->background, now_ns - read_max_ns(s));
+		if (list_is_empty(&s->busy_reads))
+			break;
+		r = list_first_entry(&s->busy_reads, struct ssd_read, busy);
+		if (r->since_ns + read_max_ns(s) <= now_ns)
+			read_late(r);
+	}
+	read_arm(s);
+}
+
+void ssd_read_init(struct ssd *s)
+{
+	list_init(&s->busy_reads);
+	timeout_init(&s->read_timeout, read_timed_out);
+}
+
+void ssd_read_fini(struct ssd *s)
+{
+	for (uint32_t k = 0; k < SSD_READ_KINDS; k++)
+		must(!s->gets[k].head);
+	must(!s->background.head && !ssd_read_is_busy(s));
+	timeout_cancel(&s->read_timeout);
+}
+
+/* ---- get ------------------------------------------------------------------------------------- */
+
+/* Which bytes of the value: whole chunks of one piece. */
+struct read_range {
+	uint32_t piece;
+	uint32_t first; /* chunk of the piece */
+	uint32_t want;	/* bytes */
+};
+
+static struct read_range read_range(const struct ssd_entry *e, const struct store_io *io)
+{
+	struct read_range g = {.want = (uint32_t)e->len};
+	uint64_t start, end, base;
+
+	if (e->len <= SSD_PACKED_MAX)
+		return g;
+	if (io->off >= e->len || !io->len) { /* the head says what it is */
+		g.want = 0;
+		return g;
+	}
+	g.piece = (uint32_t)(io->off / STORE_PIECE_BYTES);
+	base = (uint64_t)g.piece * STORE_PIECE_BYTES;
+	start = align_down(io->off, MEM_CHUNK_BYTES);
+	end = align_up(min_t(uint64_t, io->len, UINT32_MAX) + io->off, MEM_CHUNK_BYTES);
+	end = min_t(uint64_t, min_t(uint64_t, end, e->len), base + STORE_PIECE_BYTES);
+	g.first = (uint32_t)((start - base) / MEM_CHUNK_BYTES);
+	g.want = (uint32_t)(end - start);
+	return g;
+}
+
+/* Where the range lies in memory of the tier above; NULL: it can't be read there. */
+static uint8_t *read_above(const struct ssd_entry *e, const struct store_io *io,
+			   const struct read_range *g)
+{
+	const struct store_into *in = &io->into;
+	struct store_view v = {
+		.st = in->st, .pin = in->pin, .len = in->value_len, .value_len = in->value_len};
+	uint64_t off = (uint64_t)g->piece * STORE_PIECE_BYTES +
+		       (uint64_t)g->first * MEM_CHUNK_BYTES;
+	struct mem_run run;
+	uint8_t *p;
+
+	if (!in->st || in->ver != e->ver || in->value_len != e->len || g->want < SSD_BLOCK ||
+	    e->len <= SSD_PACKED_MAX)
+		return NULL;
+	if (in->st->ops->runs(&v, off, &run, 1) != 1 || run.len < g->want)
+		return NULL;
+	p = mem_own_ptr(&run);
+	return (uintptr_t)p % STRAIGHT_ALIGN ? NULL : p;
+}
+
+static enum ssd_read_kind read_kind(const struct ssd_entry *e, const struct read_range *g,
+				    const uint8_t *above)
+{
+	if (e->len <= SSD_PACKED_MAX)
+		return SSD_READ_SMALL;
+	if (above)
+		return SSD_READ_STRAIGHT;
+	return g->want <= STORE_PART_BYTES ? SSD_READ_PART : SSD_READ_LARGE;
+}
+
+static void read_request(struct ssd_read *r, const struct iovec *iov, uint32_t nr_iov, uint64_t off)
+{
+	r->nr_left++;
+	r->bytes = 0;
+	for (uint32_t i = 0; i < nr_iov; i++)
+		r->bytes += (uint32_t)iov[i].iov_len;
+	r->req = (struct io_req){.op = IO_READ,
+				 .fd = r->s->dev->fd,
+				 .iov = iov,
+				 .nr_iov = nr_iov,
+				 .off = off,
+				 .end = read_ended};
+	counter_add(&r->s->count.read_bytes, r->bytes);
+	reactor_io(r->s->st.owner, &r->req);
+}
+
+static void read_head(struct ssd_read *r, uint64_t at)
+{
+	r->nr_left++;
+	r->head_iov = (struct iovec){r->mem, SSD_BLOCK};
+	r->head_req = (struct io_req){.op = IO_READ,
+				      .fd = r->s->dev->fd,
+				      .iov = &r->head_iov,
+				      .nr_iov = 1,
+				      .off = at,
+				      .end = read_head_ended};
+	counter_add(&r->s->count.read_bytes, SSD_BLOCK);
+	reactor_io(r->s->st.owner, &r->head_req);
+}
+
+static void read_small(struct ssd_read *r, uint64_t at)
+{
+	r->skip = (uint32_t)(at % SSD_BLOCK);
+	r->is_joint = true;
+	/* The head's length isn't known here; a segment ends behind its last record. */
+	r->iov = (struct iovec){r->mem, align_up(r->skip + SSD_REC_HEAD_MAX + r->want, SSD_BLOCK)};
+	read_request(r, &r->iov, 1, at - r->skip);
+}
+
+/* The payload's request, behind the head's block when that is part of it. */
+static void read_large(struct ssd_read *r, uint64_t at)
+{
+	uint32_t n = 0, body = (uint32_t)align_down(r->want, SSD_BLOCK);
+	uint64_t from = at + SSD_BLOCK + (uint64_t)r->first * MEM_CHUNK_BYTES;
+
+	if (r->is_joint)
+		r->iovs[n++] = (struct iovec){r->mem, SSD_BLOCK};
+	if (!r->into.st) {
+		r->payload = r->mem + SSD_BLOCK;
+		body = (uint32_t)align_up(r->want, SSD_BLOCK);
+		if (r->is_joint) /* it lies right behind */
+			r->iovs[0].iov_len += body;
+		else
+			r->iovs[n++] = (struct iovec){r->payload, body};
+	} else {
+		r->tail = r->want - body;
+		r->iovs[n++] = (struct iovec){r->payload, body};
+		if (r->tail)
+			r->iovs[n++] = (struct iovec){r->mem + SSD_BLOCK, SSD_BLOCK};
+	}
+	read_request(r, r->iovs, n, r->is_joint ? at : from);
+}
+
+static void read_submit(struct ssd_read *r, uint64_t at, bool needs_head)
+{
+	r->skip = 0;
+	r->is_joint = needs_head && r->first == 0;
+	if (needs_head && !r->is_joint)
+		read_head(r, at);
+	if (r->is_joint || r->want)
+		read_large(r, at);
+}
+
+static void read_start(struct ssd_read *r, const struct ssd_entry *e, const struct read_range *g)
+{
+	struct ssd *s = r->s;
+	uint64_t at = ssd_seg_addr(s, e->seg) + (uint64_t)e->off * SSD_GRANULE +
+		      (uint64_t)g->piece * SSD_PIECE_STRIDE;
+	bool needs_head;
 
 	r->seg = e->seg;
 	r->off = e->off;
 	r->ver = e->ver;
 	r->value_len = e->len;
-	read_range(r, r->io->off, r->io->len);
-	at += (uint64_t)r->piece * SSD_PIECE_STRIDE;
-	r->skip = (uint32_t)(at % SSD_BLOCK);
-	len = r->is_small ? SSD_REC_HEAD_MAX + r->want : SSD_BLOCK + r->want;
-	/* Of a packed record the head's length isn't known here; its segment ends behind it. */
-	r->iov = (struct iovec){r->mem, align_up(r->skip + len, SSD_BLOCK)};
-	r->req = (struct io_req){.op = IO_READ,
-				 .fd = s->dev->fd,
-				 .iov = &r->iov,
-				 .nr_iov = 1,
-				 .off = at - r->skip,
-				 .end = read_end};
+	r->piece = g->piece;
+	r->first = g->first;
+	r->want = g->want;
+	r->since_ns = reactor_turn_ns(s->st.owner);
+	list_add_tail(&s->busy_reads, &r->busy);
 	s->segs[r->seg].nr_reads++;
-	reactor_io(s->st.owner, &r->req);
+	if (r->is_background)
+		s->nr_background++;
+	else
+		s->nr_reads++;
+	read_arm(s);
+	if (r->is_small) {
+		read_small(r, at);
+		return;
+	}
+	needs_head = ssd_head_find(r) == SSD_HEAD_MISSING;
+	read_submit(r, at, needs_head);
+	/* Nothing to be read, or a head that is here and wrong. */
+	read_go_on(r);
+}
+
+static void read_take(struct ssd *s, struct store_io *io, struct ssd_entry *e)
+{
+	struct read_range g = read_range(e, io);
+	uint8_t *above = read_above(e, io, &g);
+	enum ssd_read_kind kind = read_kind(e, &g, above);
+	struct ssd_read *r = ssd_slot_get(s, kind);
+
+	if (!r) {
+		ssd_slot_wait(s, &s->gets[kind], io);
+		read_arm(s);
+		return;
+	}
+	r->io = io;
+	r->key = io->key;
+	r->is_background = io->flags & STORE_BACKGROUND;
+	if (above) {
+		r->payload = above;
+		r->into = io->into;
+		io->into.st = NULL;
+	}
+	if (!(io->flags & (STORE_NO_TOUCH | STORE_BACKGROUND)))
+		e->hits += e->hits < SSD_HITS_MAX;
+	read_start(r, e, &g);
 }
 
 void ssd_read_get(struct store *st, struct store_io *io)
 {
 	struct ssd *s = ssd_of(st);
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
-	struct ssd_read *r;
-	struct list *free;
-	bool is_small;
 
 	if (!e) {
-		counter_add(&s->count.misses, 1);
+		if (!(io->flags & STORE_BACKGROUND))
+			counter_add(&s->count.misses, 1);
 		store_down(io, NULL);
 		return;
 	}
-	if (io->ver && io->ver != e->ver) {
+	if (io->ver && io->ver != e->ver)
 		store_done(io, -ESTALE);
-		return;
-	}
-	if (e->is_ghost || !ssd_health_may_read(s)) {
+	else if (e->is_ghost || !ssd_health_may_read(s))
 		read_gone(io, e->ver);
-		return;
-	}
-	is_small = e->len <= SSD_PACKED_MAX;
-	free = is_small ? &s->free_small_reads : &s->free_large_reads;
-	if (list_is_empty(free)) {
-		read_wait(&s->gets[is_small], io);
-		return;
-	}
-	r = list_first_entry(free, struct ssd_read, node);
-	list_del(&r->node);
-	r->io = io;
-	r->key = io->key;
-	if (!(io->flags & STORE_NO_TOUCH))
-		e->hits += e->hits < SSD_HITS_MAX;
-	read_start(s, r, e);
+	else
+		read_take(s, io, e);
 }
 
 void ssd_read_release(struct ssd_read *r, bool is_bad)

@@ -24,31 +24,13 @@ static uint32_t value_seals(const struct ssd *s)
 	return max_t(uint32_t, 1, ssd_format_seals(s->opts.value_max));
 }
 
-static void value_map_reads(struct ssd *s, uint8_t *at)
-{
-	list_init(&s->free_small_reads);
-	list_init(&s->free_large_reads);
-	for (uint32_t i = 0; i < SSD_READS_SMALL + SSD_READS_LARGE; i++) {
-		struct ssd_read *r = &s->reads[i];
-
-		r->s = s;
-		r->is_small = i < SSD_READS_SMALL;
-		r->mem = at;
-		r->reg = s->reg;
-		at += r->is_small ? SSD_SMALL_READ : SSD_LARGE_READ;
-		list_add_tail(r->is_small ? &s->free_small_reads : &s->free_large_reads, &r->node);
-	}
-}
-
 static int value_map(struct ssd *s)
 {
 	size_t smalls = (size_t)SSD_SMALLS * SSD_PACKED_MAX;
 	size_t larges = (size_t)s->nr_larges * SSD_LARGE_READ;
-	size_t reads = (size_t)SSD_READS_SMALL * SSD_SMALL_READ +
-		       (size_t)SSD_READS_LARGE * SSD_LARGE_READ;
 	uint8_t *at;
 
-	s->map_bytes = smalls + larges + reads;
+	s->map_bytes = smalls + larges;
 	at = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
@@ -63,7 +45,6 @@ static int value_map(struct ssd *s)
 	s->smalls = at;
 	for (uint32_t i = 0; i < s->nr_larges; i++)
 		s->pieces[i].mem = at + smalls + (size_t)i * SSD_LARGE_READ;
-	value_map_reads(s, at + smalls + larges);
 	return 0;
 }
 
@@ -75,9 +56,7 @@ int ssd_value_init(struct ssd *s)
 	s->pieces = calloc(s->nr_larges, sizeof(*s->pieces));
 	s->free_smalls = calloc(SSD_SMALLS, sizeof(*s->free_smalls));
 	s->free_larges = calloc(s->nr_larges, sizeof(*s->free_larges));
-	s->reads = calloc(SSD_READS_SMALL + SSD_READS_LARGE, sizeof(*s->reads));
-	if (!s->values || !s->seals || !s->pieces || !s->free_smalls || !s->free_larges ||
-	    !s->reads)
+	if (!s->values || !s->seals || !s->pieces || !s->free_smalls || !s->free_larges)
 		return -ENOMEM;
 	list_init(&s->free_values);
 	for (uint32_t i = 0; i < NR_VALUES; i++) {
@@ -98,7 +77,6 @@ void ssd_value_fini(struct ssd *s)
 		mem_region_put(s->reg);
 	if (s->map)
 		munmap(s->map, s->map_bytes);
-	free(s->reads);
 	free(s->free_larges);
 	free(s->free_smalls);
 	free(s->pieces);
@@ -168,12 +146,10 @@ uint8_t *ssd_value_at(struct ssd_value *v, uint32_t off)
 static unsigned read_runs(const struct store_view *v, uint64_t off, struct mem_run *runs)
 {
 	const struct ssd_read *r = v->pin;
-	const struct ssd *s = r->s;
 
 	runs[0] = (struct mem_run){
-		.reg = s->reg,
-		.off = (uint64_t)(r->mem - s->smalls) + r->skip + r->ri.payload_off +
-		       (off - v->off),
+		.reg = r->s->read_reg,
+		.off = (uint64_t)(r->payload - r->s->read_mem) + (off - v->off),
 		.len = v->off + v->len - off,
 	};
 	return 1;
@@ -204,8 +180,10 @@ unsigned ssd_value_runs(const struct store_view *v, uint64_t off, struct mem_run
 
 uint64_t *ssd_value_seals(const struct store_view *v)
 {
+	struct ssd_read *r = v->pin;
+
 	if (ssd_read_is(ssd_of(v->st), v->pin))
-		return ((struct ssd_read *)v->pin)->seals;
+		return r->seals + r->first;
 	return ((struct ssd_value *)v->pin)->seals;
 }
 

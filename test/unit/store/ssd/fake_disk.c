@@ -164,6 +164,37 @@ static uint32_t flight_end(struct fake_disk *d, const struct io_req *io)
 	return at;
 }
 
+/* What direct I/O demands. */
+static void check(const struct fake_disk *d, const struct io_req *io)
+{
+	uint64_t len = 0;
+
+	for (uint32_t i = 0; i < io->nr_iov; i++) {
+		must(io->iov[i].iov_len > 0 && io->iov[i].iov_len % 4096 == 0 &&
+		     (uintptr_t)io->iov[i].iov_base % 512 == 0);
+		len += io->iov[i].iov_len;
+	}
+	must(len && io->off % 4096 == 0 && io->off + len <= d->dev.bytes);
+}
+
+/* One request, one fault: through a buffer in one piece. */
+static int do_readv(struct fake_disk *d, const struct io_req *io)
+{
+	uint64_t len = 0, at = 0;
+	uint8_t *buf;
+	int res;
+
+	for (uint32_t i = 0; i < io->nr_iov; i++)
+		len += io->iov[i].iov_len;
+	buf = malloc(len);
+	must(buf);
+	res = do_read(d, buf, len, io->off);
+	for (uint32_t i = 0; i < io->nr_iov; at += io->iov[i++].iov_len)
+		memcpy(io->iov[i].iov_base, buf + at, io->iov[i].iov_len);
+	free(buf);
+	return res;
+}
+
 int fake_disk_io(void *arg, struct io_req *io)
 {
 	struct fake_disk *d = disk_of(arg, io);
@@ -173,11 +204,11 @@ int fake_disk_io(void *arg, struct io_req *io)
 		return -EIO;
 	if (io->op == IO_FSYNC)
 		return do_sync(d, at);
-	must(io->nr_iov == 1 && io->off % 4096 == 0 && io->iov->iov_len % 4096 == 0 &&
-	     (uintptr_t)io->iov->iov_base % 512 == 0 && io->iov->iov_len > 0 &&
-	     io->off + io->iov->iov_len <= d->dev.bytes);
+	check(d, io);
 	if (io->op == IO_READ)
-		return do_read(d, io->iov->iov_base, io->iov->iov_len, io->off);
+		return io->nr_iov == 1 ? do_read(d, io->iov->iov_base, io->iov->iov_len, io->off)
+				       : do_readv(d, io);
+	must(io->nr_iov == 1);
 	return do_write(d, io->iov->iov_base, io->iov->iov_len, io->off);
 }
 

@@ -14,6 +14,7 @@ struct ssd_world {
 	struct fake_disks disks;
 	struct store_ssd_opts o;
 	struct ssd *s;
+	uint64_t delay_max_ns; /* of the disk; 0: 20 us */
 };
 
 static inline struct fake_disk *ssd_world_disk(struct ssd_world *sw)
@@ -25,7 +26,7 @@ static inline struct fake_disk *ssd_world_disk(struct ssd_world *sw)
 static inline int ssd_world_begin(struct ssd_world *sw)
 {
 	struct env_sim_opts sim = {
-		.delay_max_ns = 20000,
+		.delay_max_ns = sw->delay_max_ns ? sw->delay_max_ns : 20000,
 		.io = fake_disk_io,
 		.submitted = fake_disk_submitted,
 		.arg = &sw->disks,

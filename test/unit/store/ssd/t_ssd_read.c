@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ssd_read.c, ssd_head.c, ssd_slot.c: what is asked of the device for a get, no chunk more; readers
+ * with several parts under way; and devices that take their time.
+ */
+#include "ssd_world.h"
+
+#define MIB (1u << 20)
+#define CHUNK MEM_CHUNK_BYTES
+
+struct reader {
+	struct store_read rd;
+	uint64_t gen;
+	uint64_t pos;
+	bool is_over;
+	int res;
+};
+
+static void reader_piece(struct store_read *rd, const struct store_view *v, uint64_t off,
+			 uint64_t len)
+{
+	struct reader *r = container_of(rd, struct reader, rd);
+
+	assert_int_equal(off, r->pos);
+	assert_true(world_is_gen(v, &rd->key, r->gen) && world_seals_fit(v, &rd->key));
+	r->pos += len;
+	store_read_next(rd, false, 0);
+}
+
+static void reader_end(struct store_read *rd, int res)
+{
+	struct reader *r = container_of(rd, struct reader, rd);
+
+	r->is_over = true;
+	r->res = res;
+}
+
+static void reader_start(struct ssd_world *sw, struct reader *r, uint32_t no, bool is_eager)
+{
+	*r = (struct reader){.gen = 1};
+	r->rd.set = sw->w.set;
+	r->rd.home = sw->w.r[0];
+	r->rd.key = world_key(no);
+	r->rd.len = 8 * MIB;
+	r->rd.is_eager = is_eager;
+	r->rd.piece = reader_piece;
+	r->rd.end = reader_end;
+	store_read_start(&r->rd);
+}
+
+static uint64_t read_bytes(struct ssd_world *sw)
+{
+	return ssd_world_stats(sw).read_bytes;
+}
+
+static int get(struct ssd_world *sw, uint32_t no, uint64_t off, uint64_t len)
+{
+	struct world_io wi = {
+		.io = {.op = STORE_GET, .key = world_key(no), .off = off, .len = len}};
+	int res = world_run(&sw->w, 0, &wi);
+
+	if (res)
+		return res;
+	assert_true(wi.io.view.off <= off && wi.io.view.off + wi.io.view.len >= off + len);
+	assert_true(world_is_gen(&wi.io.view, &wi.io.key, 1));
+	assert_true(world_seals_fit(&wi.io.view, &wi.io.key));
+	store_release(&wi.io.view, sw->w.r[0], NULL);
+	return 0;
+}
+
+/* A layer of a block: its chunks, and the head of its piece once. */
+static void ranges(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	uint64_t before;
+
+	assert_int_equal(world_put(&sw->w, 1, 1, 4 * MIB - 5), 0);
+	before = read_bytes(sw);
+	assert_int_equal(get(sw, 1, MIB + 5 * CHUNK, CHUNK), 0);
+	assert_int_equal(read_bytes(sw) - before, SSD_BLOCK + CHUNK);
+	before = read_bytes(sw);
+	assert_int_equal(get(sw, 1, MIB + 7 * CHUNK + 100, 2 * CHUNK), 0);
+	assert_int_equal(read_bytes(sw) - before, 3 * CHUNK);
+	before = read_bytes(sw);
+	assert_int_equal(get(sw, 1, 4 * MIB - 6, 1), 0);
+	assert_int_equal(read_bytes(sw) - before, SSD_BLOCK + CHUNK);
+	assert_int_equal(ssd_world_stats(sw).staged_bytes, 5 * CHUNK - 5);
+	/* The disk agrees, segments' heads that were read back apart. */
+	assert_true(ssd_world_disk(sw)->read_bytes <= read_bytes(sw) + 2 * MIB);
+	ssd_world_destroy(sw);
+}
+
+/* All parts at once: the bytes of the value and a block for each piece. */
+static void eager(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	uint64_t lens[] = {1, 65537, STORE_PART_BYTES, STORE_PART_BYTES + 1, MIB, 3 * MIB - 77};
+	uint64_t before, most;
+	struct reader r;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++)
+		assert_int_equal(world_put(&sw->w, i, 1, lens[i]), 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		before = read_bytes(sw);
+		reader_start(sw, &r, i, true);
+		world_until(&sw->w, &r.is_over);
+		assert_int_equal(r.res, 0);
+		assert_int_equal(r.pos, lens[i]);
+		/* A short one may be asked for by each of the first gets. */
+		most = lens[i] > SSD_PACKED_MAX ? align_up(lens[i], SSD_BLOCK) + 4 * SSD_BLOCK
+						: STORE_READ_AHEAD * 2 * SSD_BLOCK;
+		assert_true(read_bytes(sw) - before <= most);
+	}
+	ssd_world_destroy(sw);
+}
+
+/* One life of a value is never mixed with another. */
+static void replaced(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct reader r;
+
+	for (uint64_t gen = 1; gen < 40; gen++) {
+		assert_int_equal(world_put(&sw->w, 1, gen, 2 * MIB + gen), 0);
+		reader_start(sw, &r, 1, true);
+		r.gen = gen;
+		if (gen % 2)
+			assert_int_equal(world_op(&sw->w, STORE_DEL, 1), 0);
+		world_until(&sw->w, &r.is_over);
+		assert_true(r.res == 0 || r.res == -ENOENT || r.res == -ESTALE);
+	}
+	ssd_world_destroy(sw);
+}
+
+/*
+ * Reads that take up to 40 ms where 10 are allowed: exact bytes or a miss, memory that the device
+ * may still write to is nobody else's, and what was missed is there when it is asked for again.
+ */
+#define NR_LATE 150
+
+static void too_late(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct reader *r = calloc(NR_LATE, sizeof(*r));
+	unsigned nr_hits = 0;
+
+	assert_non_null(r);
+	for (uint32_t i = 0; i < 30; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, i % 2 ? 1000 : MIB + i), 0);
+	sw->delay_max_ns = 40000000;
+	sw->o.read_max_ns = 10000000;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i < NR_LATE; i++)
+		reader_start(sw, &r[i], i % 30, i % 3);
+	for (uint32_t i = 0; i < NR_LATE; i++) {
+		world_until(&sw->w, &r[i].is_over);
+		assert_true(r[i].res == 0 || r[i].res == -ENOENT);
+		nr_hits += r[i].res == 0;
+		assert_true(sw->s->nr_late <= SSD_READS);
+	}
+	assert_true(nr_hits < NR_LATE);
+	assert_true(ssd_world_stats(sw).late > 0);
+	assert_int_equal(sw->w.nr_alerts, 0);
+	while (sw->s->nr_late || sw->s->nr_reads)
+		world_step(&sw->w);
+	for (uint32_t k = 0, n = 0; k < SSD_READ_KINDS; k++) {
+		struct ssd_read *free;
+
+		list_for_each_entry(free, &sw->s->free_reads[k], node)
+			n++;
+		if (k + 1 == SSD_READ_KINDS)
+			assert_int_equal(n, SSD_READS);
+	}
+	sw->delay_max_ns = 0;
+	sw->o.read_max_ns = 0;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i < 30; i++) {
+		reader_start(sw, &r[i], i, true);
+		world_until(&sw->w, &r[i].is_over);
+		assert_int_equal(r[i].res, 0);
+	}
+	free(r);
+	ssd_world_destroy(sw);
+}
+
+/* The end comes while reads that nobody waits for are under way. */
+static void late_at_the_end(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct reader r;
+
+	assert_int_equal(world_put(&sw->w, 1, 1, 2 * MIB), 0);
+	sw->delay_max_ns = 200000000;
+	sw->o.read_max_ns = 2000000;
+	ssd_world_again(sw);
+	reader_start(sw, &r, 1, true);
+	world_until(&sw->w, &r.is_over);
+	assert_int_equal(r.res, -ENOENT);
+	assert_true(sw->s->nr_late > 0);
+	ssd_world_destroy(sw);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranges),	   cmocka_unit_test(eager),
+		cmocka_unit_test(replaced),	   cmocka_unit_test(too_late),
+		cmocka_unit_test(late_at_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
