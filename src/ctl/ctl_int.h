@@ -51,6 +51,7 @@ struct ctl {
 	struct timeout hold;
 	struct reactor_round hold_round;
 	bool is_letting_go;
+	uint32_t hold_gen; /* moves with each quiesce, resume and end of the time */
 };
 
 /* ---- the loop ---- */

@@ -7,8 +7,11 @@
  *
  *   reactor 0: round: each worker is held -> every ms: a round that counts what is under way -> 0
  *
+ * The last word counts: quiesce, resume and the end of the time each take a new number, and a
+ * quiesce that waits and finds another number than its own is over, and fails. Only the first round
+ * of a call holds or lets go; rounds reach a worker in the order in which they began.
+ *
  * Runs on reactor 0 but for the JSON.
- * tidy: no-test: test/peer/ctl_rpc.py holds a daemon
  */
 #include <errno.h>
 
@@ -25,6 +28,9 @@ struct hold_call {
 	struct ctl_call call;
 	struct rpc_req *req;
 	bool is_held;
+	bool is_set;   /* the workers know */
+	bool is_ended; /* by another word than its own */
+	uint32_t gen;
 	uint64_t hold_ns, until_ns;
 	_Atomic uint64_t nr_busy;
 	struct reactor_round round;
@@ -36,7 +42,7 @@ static void hold_set(struct reactor_round *rd, struct reactor *r)
 	struct hold_call *h = container_of(rd, struct hold_call, round);
 	struct tgt_worker *w = h->call.c->node->workers[reactor_id(r)];
 
-	if (w->is_held != h->is_held) {
+	if (!h->is_set && w->is_held != h->is_held) {
 		w->is_held = h->is_held;
 		tgt_worker_changed(w);
 	}
@@ -56,7 +62,9 @@ static void hold_counted(struct reactor_round *rd)
 	struct reactor *home = ctl_home(h->call.c);
 	uint64_t now = reactor_now_ns(home);
 
-	if (!h->is_held || atomic_load(&h->nr_busy) == 0 || now >= h->until_ns ||
+	h->is_set = true;
+	h->is_ended = h->gen != h->call.c->hold_gen;
+	if (!h->is_held || h->is_ended || atomic_load(&h->nr_busy) == 0 || now >= h->until_ns ||
 	    atomic_load(&h->call.c->is_stopping)) {
 		ctl_call_end(&h->call);
 		return;
@@ -94,9 +102,13 @@ static void hold_over(struct timeout *t)
 {
 	struct ctl *c = container_of(t, struct ctl, hold);
 
-	log_warn("quiesced for as long as it was asked for: commands are taken again");
-	if (c->is_letting_go)
+	if (c->is_letting_go) {
+		/* An earlier end is still on its way, and may be older than this quiesce. */
+		timeout_set(ctl_home(c), t, reactor_now_ns(ctl_home(c)) + HOLD_LOOK_NS);
 		return;
+	}
+	log_warn("quiesced for as long as it was asked for: commands are taken again");
+	c->hold_gen++;
 	c->is_letting_go = true;
 	c->hold_round.fn = hold_let_go;
 	c->hold_round.done = hold_gone;
@@ -109,6 +121,7 @@ static void hold_run(struct ctl_call *call)
 	struct ctl *c = call->c;
 	uint64_t now = reactor_now_ns(ctl_home(c));
 
+	h->gen = ++c->hold_gen;
 	h->until_ns += now;
 	timeout_init(&h->look, hold_look);
 	timeout_cancel(&c->hold);
@@ -125,6 +138,11 @@ static void hold_done(struct ctl_call *call)
 
 	if (!h->req)
 		;
+	else if (h->is_held && h->is_ended)
+		rpc_req_fail(h->req, -EINTR,
+			     "ended before its time by resume, another quiesce or its seconds, "
+			     "with %llu commands under way, expected none of them",
+			     (unsigned long long)nr);
 	else if (h->is_held)
 		rpc_req_done(h->req, json_pack("{s:b, s:I}", "drained", nr == 0, "inflight",
 					       (json_int_t)nr));
@@ -151,7 +169,8 @@ static const struct rpc_param quiesce_params[] = {
 	 .kind = RPC_NUMBER,
 	 .min = 0,
 	 .max = 600000,
-	 .help = "How long to wait for what is under way; 5000 without it"},
+	 .help = "How long to wait for what is under way, but never longer than seconds; 5000 "
+		 "without it"},
 };
 
 static void quiesce_run(struct rpc_req *req)
@@ -175,7 +194,8 @@ const struct rpc_method rpc_hold_quiesce = {
 		"commands wait meanwhile, or run into their deadlines; admin commands go on",
 	.params = quiesce_params,
 	.nr_params = ARRAY_SIZE(quiesce_params),
-	.result = "{drained, inflight}: held in any case; inflight commands weren't over in time",
+	.result = "{drained, inflight}: held in any case; inflight commands weren't over in time. "
+		  "An error when resume, another quiesce or the end of its seconds came first",
 	.run = quiesce_run,
 };
 
@@ -191,7 +211,7 @@ static void resume_run(struct rpc_req *req)
 
 const struct rpc_method rpc_hold_resume = {
 	.name = "resume",
-	.help = "Ends quiesce",
+	.help = "Ends quiesce, one that still waits, too",
 	.result = "{}",
 	.run = resume_run,
 };
