@@ -5,12 +5,15 @@
  * until the figures are there; when they aren't within HTTP_ANSWER_NS it is told 503, which is what
  * /healthz is for.
  *
- * tidy: no-test: test/peer/ctl_http.py asks a daemon
- *
  * Read only, GET and HEAD only. Bounds: HTTP_CONNS connections, HTTP_MEMORY bytes each for
  * everything that a client sends, HTTP_REQUEST_NS from the first byte of a request, or from the
- * connection, to its answer: somebody who sends a byte a second is closed with the others. Control
- * thread.
+ * connection, to its answer: somebody who sends a byte a second is closed with the others. Anybody
+ * on the machine may connect, so beyond HTTP_CONNS_KEEP each new connection ends the one that has
+ * been without a request for longest: a crowd that is silent keeps nobody from asking.
+ *
+ * On the loopback a Host that is a name, localhost apart, is refused: a page in a browser of this
+ * machine whose name was made to point here would read what is nobody else's (DNS rebinding).
+ * Control thread.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +32,8 @@
 #include "ctl/ctl_int.h"
 #include "ctl/metrics.h"
 
-#define HTTP_CONNS 32u
+#define HTTP_CONNS 64u
+#define HTTP_CONNS_KEEP 48u
 #define HTTP_BACKLOG 32
 #define HTTP_MEMORY 16384
 #define HTTP_IDLE_S 10u
@@ -41,8 +46,10 @@
 struct http {
 	struct ctl *c;
 	struct MHD_Daemon *mhd;
-	struct ctl_fd fd; /* libmicrohttpd's epoll */
-	struct list conns;
+	struct ctl_fd fd;  /* libmicrohttpd's epoll */
+	struct list conns; /* the oldest first */
+	unsigned nr_conns; /* without those that were shut down */
+	bool is_loopback;
 	struct list reqs;   /* suspended */
 	bool is_stopping;   /* nothing is suspended any more */
 	unsigned nr_settle; /* turns that libmicrohttpd still wants after one has gone */
@@ -51,7 +58,9 @@ struct http {
 struct http_conn {
 	struct list node;
 	struct MHD_Connection *conn;
+	struct http_req *req; /* under way; NULL: silent, or not all of its headers are here */
 	uint64_t since_ns;
+	bool is_shut;
 };
 
 struct http_req {
@@ -137,6 +146,33 @@ static bool http_is(const char *method, const char *what)
 	return strcmp(method, what) == 0;
 }
 
+/* RFC 9112, 3.2: NAME, ADDR or [ADDR6], and perhaps a port. Without one nothing was rebound. */
+static bool http_check_host(const struct http *h, struct MHD_Connection *conn)
+{
+	const char *host = MHD_lookup_connection_value(conn, MHD_HEADER_KIND, "Host"), *end;
+	unsigned char addr[16];
+	char name[64];
+	size_t n;
+
+	if (!h->is_loopback || !host)
+		return true;
+	if (*host == '[') {
+		n = strcspn(++host, "]");
+		end = host + n;
+		if (!*end++)
+			return false;
+	} else {
+		n = strcspn(host, ":");
+		end = host + n;
+	}
+	if (n >= sizeof(name) || (*end && (*end != ':' || end[1 + strspn(end + 1, "0123456789")])))
+		return false;
+	memcpy(name, host, n);
+	name[n] = 0;
+	return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, addr) == 1 ||
+	       inet_pton(AF_INET6, name, addr) == 1;
+}
+
 static struct http_req *http_req_create(struct http *h, struct MHD_Connection *conn,
 					const char *url)
 {
@@ -149,10 +185,31 @@ static struct http_req *http_req_create(struct http *h, struct MHD_Connection *c
 	q->h = h;
 	q->conn = conn;
 	q->of = info ? info->socket_context : NULL;
+	if (q->of)
+		q->of->req = q;
 	q->is_health = strcmp(url, "/healthz") == 0;
 	list_init(&q->node);
 	list_init(&q->wait.node);
 	return q;
+}
+
+/* What can be said at once; 0: a question that is answered later. */
+static unsigned http_refuse(const struct http *h, struct MHD_Connection *conn, const char *url,
+			    const char *method, const char **why)
+{
+	if (!http_is(method, "GET") && !http_is(method, "HEAD")) {
+		*why = "expected GET or HEAD\n";
+		return MHD_HTTP_METHOD_NOT_ALLOWED;
+	}
+	if (!http_check_host(h, conn)) {
+		*why = "Host is another machine's name, expected localhost or an address\n";
+		return MHD_HTTP_FORBIDDEN;
+	}
+	if (strcmp(url, "/metrics") != 0 && strcmp(url, "/healthz") != 0) {
+		*why = "expected /metrics or /healthz\n";
+		return MHD_HTTP_NOT_FOUND;
+	}
+	return 0;
 }
 
 /* First with the headers, then with each piece of a body that nobody wants, then at its end. */
@@ -163,14 +220,13 @@ static enum MHD_Result http_request(void *arg, struct MHD_Connection *conn, cons
 {
 	struct http *h = arg;
 	struct http_req *q = *state;
+	const char *why;
+	unsigned status;
 
 	if (!q) {
-		if (!http_is(method, "GET") && !http_is(method, "HEAD"))
-			return http_say_text(conn, MHD_HTTP_METHOD_NOT_ALLOWED,
-					     "expected GET or HEAD\n");
-		if (strcmp(url, "/metrics") != 0 && strcmp(url, "/healthz") != 0)
-			return http_say_text(conn, MHD_HTTP_NOT_FOUND,
-					     "expected /metrics or /healthz\n");
+		status = http_refuse(h, conn, url, method, &why);
+		if (status)
+			return http_say_text(conn, status, why);
 		q = http_req_create(h, conn, url);
 		*state = q;
 		return q ? MHD_YES : MHD_NO;
@@ -190,16 +246,68 @@ static void http_completed(void *arg, struct MHD_Connection *conn, void **state,
 			   enum MHD_RequestTerminationCode how)
 {
 	struct http_req *q = *state;
+	struct http *h = arg;
 
 	if (!q)
 		return;
-	if (q->of)
+	if (q->of) {
+		q->of->req = NULL;
 		q->of->since_ns = mono_ns(); /* the next request's time */
+		list_del(&q->of->node);
+		list_add_tail(&h->conns, &q->of->node);
+	}
 	list_del(&q->node);
 	ctl_stat_forget(&q->wait);
 	free(q->text);
 	free(q);
 	*state = NULL;
+}
+
+/* ---- connections ---- */
+
+static int http_conn_fd(const struct http_conn *n)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(n->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? info->connect_fd : -1;
+}
+
+/* libmicrohttpd closes it when it sees the end of it. */
+static void http_shut(struct http *h, struct http_conn *n)
+{
+	if (n->is_shut)
+		return;
+	n->is_shut = true;
+	h->nr_conns--;
+	shutdown(http_conn_fd(n), SHUT_RDWR);
+}
+
+/* Has sent nothing that is waiting to be read: FIONREAD, so that nobody goes who just asked. */
+static bool http_conn_is_silent(const struct http_conn *n)
+{
+	int nr = 0;
+
+	return !n->req && ioctl(http_conn_fd(n), FIONREAD, &nr) == 0 && nr == 0;
+}
+
+/* The oldest silent one goes, or the oldest that doesn't take its answer. */
+static void http_make_room(struct http *h)
+{
+	struct http_conn *n, *slow = NULL;
+
+	list_for_each_entry(n, &h->conns, node) {
+		if (n->is_shut)
+			continue;
+		if (http_conn_is_silent(n)) {
+			http_shut(h, n);
+			return;
+		}
+		if (!slow && n->req && n->req->is_answered)
+			slow = n;
+	}
+	if (slow)
+		http_shut(h, slow);
 }
 
 static void http_conn_changed(void *arg, struct MHD_Connection *conn, void **state,
@@ -213,11 +321,15 @@ static void http_conn_changed(void *arg, struct MHD_Connection *conn, void **sta
 		*state = n;
 		if (!n)
 			return; /* the idle time-out is left */
+		if (h->nr_conns >= HTTP_CONNS_KEEP)
+			http_make_room(h);
 		n->conn = conn;
 		n->since_ns = mono_ns();
 		list_add_tail(&h->conns, &n->node);
+		h->nr_conns++;
 	} else if (n) {
 		list_del(&n->node);
+		h->nr_conns -= !n->is_shut;
 		free(n);
 		h->nr_settle = HTTP_SETTLE;
 	}
@@ -232,18 +344,18 @@ static void http_ready(struct ctl_fd *f, uint32_t events)
 
 int http_timeout(const struct http *h)
 {
+	bool is_ticking = !list_is_empty(&h->conns) || !list_is_empty(&h->reqs) || h->nr_settle;
 	MHD_UNSIGNED_LONG_LONG ms;
 
-	if (!list_is_empty(&h->conns) || !list_is_empty(&h->reqs) || h->nr_settle)
-		return CTL_TICK_MS;
+	/* 0 while it has something to do that its descriptor doesn't say: a step of a connection,
+	 * or one that was resumed. */
 	if (MHD_get_timeout(h->mhd, &ms) == MHD_YES)
-		return (int)min_t(unsigned long long, ms, 1000);
-	return -1;
+		return (int)min_t(unsigned long long, ms, is_ticking ? CTL_TICK_MS : 1000);
+	return is_ticking ? CTL_TICK_MS : -1;
 }
 
 void http_tick(struct http *h, uint64_t now_ns)
 {
-	const union MHD_ConnectionInfo *info;
 	struct http_req *q, *tmp;
 	struct http_conn *n;
 
@@ -253,13 +365,9 @@ void http_tick(struct http *h, uint64_t now_ns)
 		ctl_stat_forget(&q->wait);
 		http_answer(q, MHD_HTTP_SERVICE_UNAVAILABLE);
 	}
-	list_for_each_entry(n, &h->conns, node) {
-		if (now_ns - n->since_ns < HTTP_REQUEST_NS)
-			continue;
-		info = MHD_get_connection_info(n->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-		if (info)
-			shutdown(info->connect_fd, SHUT_RDWR);
-	}
+	list_for_each_entry(n, &h->conns, node)
+		if (now_ns - n->since_ns >= HTTP_REQUEST_NS)
+			http_shut(h, n);
 	MHD_run(h->mhd);
 	if (h->nr_settle)
 		h->nr_settle--;
@@ -287,8 +395,18 @@ static int http_address(const struct conf *c, struct sockaddr_storage *ss, sockl
 	return 0;
 }
 
+static bool http_is_loopback(const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)ss;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)ss;
+
+	if (ss->ss_family == AF_INET)
+		return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
 /* The descriptor, or -errno. *port: the one that it got. */
-static int http_listen(const struct conf *c, unsigned *port)
+static int http_listen(struct http *h, const struct conf *c, unsigned *port)
 {
 	struct sockaddr_storage ss;
 	socklen_t len;
@@ -296,6 +414,7 @@ static int http_listen(const struct conf *c, unsigned *port)
 
 	if (err)
 		return err;
+	h->is_loopback = http_is_loopback(&ss);
 	fd = socket(ss.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
@@ -347,7 +466,7 @@ int http_create(struct ctl *c, struct http **out)
 	h->c = c;
 	list_init(&h->conns);
 	list_init(&h->reqs);
-	fd = err = http_listen(c->conf, &port);
+	fd = err = http_listen(h, c->conf, &port);
 	if (fd < 0)
 		goto free_http;
 	err = http_start(h, fd);

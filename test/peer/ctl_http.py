@@ -120,6 +120,74 @@ def test_wrong(d):
         assert d.get('/healthz')[0] == 200, text
 
 
+def answer(s):
+    """One answer: its head, and its body."""
+    head = b''
+    while b'\r\n\r\n' not in head:
+        more = s.recv(65536)
+        assert more, head
+        head += more
+    head, body = head.split(b'\r\n\r\n', 1)
+    length = int(re.search(rb'(?i)content-length: (\d+)', head).group(1))
+    while len(body) < length:
+        body += s.recv(65536)
+    return head, body
+
+
+def ask(d, *lines):
+    with d.connect() as s:
+        s.sendall('\r\n'.join(['GET /healthz HTTP/1.1', *lines, '', '']).encode())
+        return int(answer(s)[0].split()[1])
+
+
+def test_host(d):
+    """A page whose name was made to point here (DNS rebinding) reads nothing."""
+    for good in ('localhost', 'LOCALHOST:9', f'127.0.0.1:{d.port}', '127.1.2.3', '[::1]',
+                 '[::1]:80', '10.0.0.1'):
+        assert ask(d, f'Host: {good}') == 200, good
+    for bad in ('evil.example', f'evil.example:{d.port}', 'localhost.evil.example', '127.0.0.1.x',
+                '[::1', '[::1]x', '127.0.0.1:x', 'a' * 500, ''):
+        assert ask(d, f'Host: {bad}') == 403, bad
+
+
+def test_headers_too_large(d):
+    """Told, and at once: a header is read in steps, and none of them waits for the tick."""
+    for size in 100, 3000, 9000, 12000:
+        assert ask(d, 'Host: localhost', 'X: ' + 'a' * size) == 200, size
+    for size in 20000, 40000:
+        with d.connect() as s:
+            s.sendall(b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ' + b'a' * size +
+                      b'\r\n\r\n')
+            assert b' 431 ' in answer(s)[0], size
+
+
+def is_open(s):
+    s.setblocking(False)
+    try:
+        return bool(s.recv(1))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def test_silent(d):
+    """A crowd that says nothing, or half a request, keeps nobody from asking."""
+    for text in b'', b'GET /healthz HTTP/1.1\r\nX: ':
+        crowd = [d.connect() for _ in range(60)]
+        for s in crowd:
+            s.sendall(text)
+        assert d.get('/healthz') == (200, 'ok\n')
+        # Which didn't wait until they were closed for their silence.
+        assert sum(is_open(s) for s in crowd) >= 40
+        for s in crowd:
+            s.close()
+        crowd = [d.connect() for _ in range(200)]
+        assert d.get('/healthz') == (200, 'ok\n')
+        for s in crowd:
+            s.close()
+
+
 def test_slow_and_many(d):
     """All connections are taken by peers that send a byte now and then: they are closed."""
     crowd = [d.connect() for _ in range(40)]

@@ -44,7 +44,9 @@ static inline int ctl_world_connect(struct ctl_world *w)
 	return fd;
 }
 
-static inline struct ctl_world *ctl_world_create(const struct kv_host_opts *o)
+/* http_port 0: no HTTP. NULL: the port was taken. */
+static inline struct ctl_world *ctl_world_create_at(const struct kv_host_opts *o,
+						    unsigned http_port)
 {
 	struct ctl_world *w = calloc(1, sizeof(*w));
 	struct ctl_opts co = {0};
@@ -58,9 +60,25 @@ static inline struct ctl_world *ctl_world_create(const struct kv_host_opts *o)
 	snprintf(w->conf->rpc_socket, sizeof(w->conf->rpc_socket), "%s/rpc", w->folder);
 	co.conf = w->conf;
 	co.subsys = w->h.ss;
-	must(ctl_create(&co, &w->c) == 0);
+	if (http_port) {
+		strcpy(w->conf->http_host, "127.0.0.1");
+		w->conf->http_port = (uint16_t)http_port;
+	}
+	if (ctl_create(&co, &w->c)) {
+		must(http_port);
+		kv_host_fini(&w->h);
+		conf_destroy(w->conf);
+		rmdir(w->folder);
+		free(w);
+		return NULL;
+	}
 	w->fd = ctl_world_connect(w);
 	return w;
+}
+
+static inline struct ctl_world *ctl_world_create(const struct kv_host_opts *o)
+{
+	return ctl_world_create_at(o, 0);
 }
 
 static inline void ctl_world_destroy(struct ctl_world *w)
