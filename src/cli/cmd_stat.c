@@ -11,6 +11,7 @@
 #include "base/le.h"
 #include "base/parse.h"
 #include "cli/cli_rpc.h"
+#include "cli/cli_ssd.h"
 
 #define STAT_UNIT_BYTES 512000ull
 #define STAT_TIMEOUT_MS 2000u
@@ -74,33 +75,55 @@ static void stat_tier(const json_t *t, size_t no)
 	       (unsigned long long)stat_int(t, "evictions"));
 }
 
-/* Of the one namespace; nothing where there is no control plane, or not for us. */
-static json_t *stat_control(const struct cli *c, uint32_t nsid)
+/* Nothing where there is no control plane, or not for us. */
+static json_t *stat_control(const struct cli *c)
 {
-	json_t *all = NULL, *ns, *found = NULL;
+	json_t *all = NULL;
 	bool is_error = true;
 	struct cli_rpc r;
-	size_t i;
 
 	if (cli_rpc_open(c, &r) == 0)
 		all = cli_rpc_call(&r, "stats", NULL, STAT_TIMEOUT_MS, &is_error);
 	cli_rpc_close(&r);
-	json_array_foreach(is_error ? NULL : json_object_get(all, "namespaces"), i, ns)
-	{
-		if (stat_int(ns, "nsid") == nsid)
-			found = json_incref(ns);
+	if (is_error) {
+		json_decref(all);
+		return NULL;
 	}
-	json_decref(all);
-	return found;
+	return all;
 }
 
-static void stat_tiers(const struct cli *c, uint32_t nsid)
+static void stat_tiers(const json_t *ns)
 {
-	json_t *ns = stat_control(c, nsid), *t;
+	char text[CLI_SSD_BYTES];
+	json_t *t;
 	size_t i;
 
-	json_array_foreach(json_object_get(ns, "tiers"), i, t) stat_tier(t, i);
-	json_decref(ns);
+	json_array_foreach(json_object_get(ns, "tiers"), i, t)
+	{
+		stat_tier(t, i);
+		if (cli_ssd_tier(t, text))
+			printf("            %s\n", text);
+	}
+}
+
+/* Of the one namespace, and of all devices. */
+static void stat_more(const struct cli *c, uint32_t nsid)
+{
+	json_t *all = stat_control(c), *o;
+	char text[CLI_SSD_BYTES];
+	size_t i;
+
+	json_array_foreach(json_object_get(all, "namespaces"), i, o)
+	{
+		if (stat_int(o, "nsid") == nsid)
+			stat_tiers(o);
+	}
+	json_array_foreach(json_object_get(all, "devices"), i, o)
+	{
+		cli_ssd_device(o, text);
+		printf("ssd         %s\n", text);
+	}
+	json_decref(all);
 }
 
 static int stat_run(struct cli *c, int argc, char **argv)
@@ -119,7 +142,7 @@ static int stat_run(struct cli *c, int argc, char **argv)
 	if (!rc)
 		(c->is_json ? stat_print_json : stat_print)(&info, &l);
 	if (!rc && !c->is_json)
-		stat_tiers(c, info.nsid);
+		stat_more(c, info.nsid);
 	return rc;
 }
 

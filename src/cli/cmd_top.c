@@ -18,6 +18,7 @@
 #include "base/mono.h"
 #include "base/parse.h"
 #include "cli/cli_rpc.h"
+#include "cli/cli_ssd.h"
 
 #define TOP_TIMEOUT_MS 5000u
 #define TOP_NS_MAX 64
@@ -172,7 +173,7 @@ static void top_tier_lines(struct top *t, const json_t *ns)
 
 	json_array_foreach(json_object_get(ns, "tiers"), i, tier)
 	{
-		char used[16], values[16];
+		char used[16], values[16], text[CLI_SSD_BYTES];
 
 		format_size(top_int(tier, "used_bytes"), used);
 		format_size(top_int(tier, "value_bytes"), values);
@@ -181,6 +182,21 @@ static void top_tier_lines(struct top *t, const json_t *ns)
 			(unsigned long long)top_int(tier, "keys"), values, used,
 			(unsigned long long)top_int(tier, "evictions"),
 			top_int(tier, "bad_seals") ? ", WRONG BYTES CAUGHT" : "");
+		if (cli_ssd_tier(tier, text))
+			top_put(t, "        %s", text);
+	}
+}
+
+static void top_device_lines(struct top *t, const json_t *st)
+{
+	const json_t *device;
+	char text[CLI_SSD_BYTES];
+	size_t i;
+
+	json_array_foreach(json_object_get(st, "devices"), i, device)
+	{
+		cli_ssd_device(device, text);
+		top_put(t, "ssd   %s", text);
 	}
 }
 
@@ -210,6 +226,7 @@ static void top_show(struct top *t, const json_t *st)
 		top_ns_line(t, ns, &seen[nr++], s);
 		top_tier_lines(t, ns);
 	}
+	top_device_lines(t, st);
 	memcpy(t->before, seen, nr * sizeof(seen[0]));
 	t->nr = nr;
 	t->at_ns = now;

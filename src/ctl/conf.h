@@ -24,6 +24,7 @@
 #define CONF_SOCKET_BYTES 108 /* sun_path */
 #define CONF_NS_BYTES_MIN (1u << 20)
 #define CONF_BYTES_MAX (1ull << 46)
+#define CONF_DAY_BYTES_MAX (1ull << 56)
 #define CONF_HTTP_PORT 9440
 
 enum conf_tier_kind {
@@ -44,7 +45,8 @@ struct conf_ns {
 	uint32_t max_keys;  /* 0: the daemon's */
 	bool is_immutable, has_immutable;
 	bool is_read_only;
-	unsigned line; /* in the file; 0: the command line's */
+	uint64_t day_bytes; /* that go to its SSD; 0: no limit */
+	unsigned line;	    /* in the file; 0: the command line's */
 	unsigned nr_tiers;
 	struct conf_tier tiers[CONF_TIERS_MAX];
 	unsigned nr_classes;
@@ -65,6 +67,14 @@ struct conf_vfu {
 	uint32_t max_clients;
 };
 
+/* All SSD tiers of the daemon. */
+struct conf_ssd {
+	char smart[512]; /* "auto", "none", a file */
+	uint64_t min_free_bytes;
+	uint64_t endurance_bytes; /* 0: not known */
+	uint16_t warn_used, stop_used;
+};
+
 struct conf {
 	char file[1024]; /* "": none */
 	bool is_check;	 /* --check-config */
@@ -80,6 +90,7 @@ struct conf {
 	char http_host[64]; /* numeric; "": no HTTP */
 	uint16_t http_port;
 	char rpc_socket[CONF_SOCKET_BYTES]; /* "none": no RPC */
+	struct conf_ssd ssd;
 	struct conf_vfu vfu;
 	bool has_ns_args; /* --ns was given: the file's namespaces are forgotten */
 	uint32_t nr_ns;

@@ -226,6 +226,7 @@ int ctl_create(const struct ctl_opts *o, struct ctl **out)
 	c->subsys = o->subsys;
 	c->node = tgt_subsys_node(o->subsys);
 	c->tr = o->tr;
+	c->watch = o->watch;
 	c->born_ns = mono_ns();
 	c->born_s = (double)time(NULL);
 	c->epoll_fd = c->wake.fd = -1;

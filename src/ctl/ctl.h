@@ -16,11 +16,13 @@
 #include "transport/tr.h"
 
 struct ctl;
+struct ssd_watch;
 
 struct ctl_opts {
 	const struct conf *conf;
 	struct tgt_subsys *subsys;
 	struct tr *tr;
+	struct ssd_watch *watch; /* NULL: nothing lies on an SSD */
 };
 
 /* Opens the sockets; 0, or -errno and a line in the log. *c is NULL when there is nothing to do. */

@@ -33,6 +33,7 @@ struct ctl {
 	struct tgt_subsys *subsys;
 	const struct tgt_node *node;
 	struct tr *tr;
+	struct ssd_watch *watch; /* NULL: nothing lies on an SSD */
 	uint64_t born_ns;
 	double born_s; /* since the epoch */
 	int epoll_fd;

@@ -24,6 +24,12 @@ extern const struct rpc_method rpc_class_list, rpc_class_add, rpc_class_remove;
 json_t *rpc_class_describe(const struct kv_class *k);
 /* rpc_hold.c */
 extern const struct rpc_method rpc_hold_quiesce, rpc_hold_resume;
+/* rpc_ssd.c */
+struct store_health;
+extern const struct rpc_method rpc_ssd_list, rpc_ssd_wear, rpc_ssd_state, rpc_ssd_budget,
+	rpc_ssd_bad, rpc_ssd_bad_clear;
+json_t *rpc_ssd_tier(const struct store_health *h);
+json_t *rpc_ssd_devices(const struct ctl *c);
 /* rpc_stats.c */
 extern const struct rpc_method rpc_stats_get;
 

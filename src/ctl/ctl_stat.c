@@ -46,6 +46,7 @@ static void stat_kv(struct ctl_stat_ns *s, struct tgt_ns *ns)
 		s->tiers[t].name = store_set_tier_name(set, t);
 		if (!s->tiers[t].name || store_set_stats(set, t, &s->tiers[t].st))
 			break;
+		store_health_get(set, t, &s->tiers[t].health);
 		s->nr_tiers = t + 1;
 	}
 }

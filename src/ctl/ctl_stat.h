@@ -15,10 +15,12 @@
 #include "ctl/ctl_int.h"
 #include "kv/kv.h"
 #include "store/store.h"
+#include "store/store_health.h"
 
 struct ctl_stat_tier {
 	const char *name;
 	struct store_stats st;
+	struct store_health health; /* nr_shards 0: it lies on no device */
 };
 
 struct ctl_stat_ns {

@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mono.h"
+#include "ctl/ctl_health.h"
 #include "ctl/ctl_int.h"
 #include "ctl/metrics.h"
 
@@ -118,9 +119,7 @@ static void http_gathered(struct ctl_stat_wait *w, const struct ctl_stat *st)
 	if (st && !q->is_health)
 		q->text = metrics_text(q->h->c, st, &q->bytes);
 	else if (st)
-		q->text = strdup("ok\n");
-	if (q->text && q->is_health)
-		q->bytes = strlen(q->text);
+		q->text = ctl_health_text(q->h->c, st, &q->bytes);
 	http_answer(q, q->text ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE);
 }
 

@@ -3,7 +3,7 @@
  * Figures as text for Prometheus; see metrics.h. Families of one value per namespace, tier or
  * reactor are rows of a table; the few others have a function. Control thread.
  */
-#include "ctl/metrics.h"
+#include "ctl/metrics_int.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,11 +11,6 @@
 
 #include "base/container.h"
 #include "nvme/nvme_str.h"
-
-enum metrics_type {
-	METRICS_COUNTER,
-	METRICS_GAUGE,
-};
 
 struct metrics_row {
 	const char *name;
@@ -100,14 +95,13 @@ static uint64_t field(const void *base, const struct metrics_row *row)
 	return *(const uint64_t *)((const char *)base + row->at);
 }
 
-static void family(FILE *f, const char *name, const char *help, enum metrics_type type)
+void metrics_family(FILE *f, const char *name, const char *help, enum metrics_type type)
 {
 	fprintf(f, "# HELP peal_%s %s\n# TYPE peal_%s %s\n", name, help, name,
 		type == METRICS_COUNTER ? "counter" : "gauge");
 }
 
-/* A label's value: the three characters that would end it are written otherwise. */
-static void label(FILE *f, const char *text)
+void metrics_label(FILE *f, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '\\' || *text == '"')
@@ -120,10 +114,10 @@ static void label(FILE *f, const char *text)
 }
 
 /* Names are for people and needn't be unique: the number is with them. */
-static void ns_labels(FILE *f, const char *family_name, const struct ctl_stat_ns *s)
+void metrics_ns_labels(FILE *f, const char *family_name, const struct ctl_stat_ns *s)
 {
 	fprintf(f, "peal_%s{namespace=\"", family_name);
-	label(f, s->name);
+	metrics_label(f, s->name);
 	fprintf(f, "\",nsid=\"%u\"", s->nsid);
 }
 
@@ -131,11 +125,11 @@ static void put_ns_rows(FILE *f, const struct ctl_stat *st, const struct metrics
 			unsigned nr, bool is_kv)
 {
 	for (unsigned r = 0; r < nr; r++) {
-		family(f, rows[r].name, rows[r].help, rows[r].type);
+		metrics_family(f, rows[r].name, rows[r].help, rows[r].type);
 		for (unsigned i = 0; i < st->nr_ns; i++) {
 			if (is_kv && !st->ns[i].is_kv)
 				continue;
-			ns_labels(f, rows[r].name, &st->ns[i]);
+			metrics_ns_labels(f, rows[r].name, &st->ns[i]);
 			fprintf(f, "} %" PRIu64 "\n", field(&st->ns[i], &rows[r]));
 		}
 	}
@@ -147,8 +141,8 @@ static void put_ns_rows(FILE *f, const struct ctl_stat *st, const struct metrics
  */
 static void put_hits(FILE *f, const struct ctl_stat *st)
 {
-	family(f, "namespace_hits_total", "Reads of values that some tier answered.",
-	       METRICS_COUNTER);
+	metrics_family(f, "namespace_hits_total", "Reads of values that some tier answered.",
+		       METRICS_COUNTER);
 	for (unsigned i = 0; i < st->nr_ns; i++) {
 		uint64_t hits = 0;
 
@@ -156,24 +150,24 @@ static void put_hits(FILE *f, const struct ctl_stat *st)
 			hits += st->ns[i].tiers[t].st.hits;
 		if (!st->ns[i].is_kv)
 			continue;
-		ns_labels(f, "namespace_hits_total", &st->ns[i]);
+		metrics_ns_labels(f, "namespace_hits_total", &st->ns[i]);
 		fprintf(f, "} %" PRIu64 "\n", hits);
 	}
-	family(f, "namespace_misses_total", "Reads of values that no tier answered.",
-	       METRICS_COUNTER);
+	metrics_family(f, "namespace_misses_total", "Reads of values that no tier answered.",
+		       METRICS_COUNTER);
 	for (unsigned i = 0; i < st->nr_ns; i++) {
 		const struct ctl_stat_ns *s = &st->ns[i];
 
 		if (!s->nr_tiers)
 			continue;
-		ns_labels(f, "namespace_misses_total", s);
+		metrics_ns_labels(f, "namespace_misses_total", s);
 		fprintf(f, "} %" PRIu64 "\n", s->tiers[s->nr_tiers - 1].st.misses);
 	}
-	family(f, "namespace_leases", "Values that clients hold pinned.", METRICS_GAUGE);
+	metrics_family(f, "namespace_leases", "Values that clients hold pinned.", METRICS_GAUGE);
 	for (unsigned i = 0; i < st->nr_ns; i++) {
 		if (!st->ns[i].is_kv)
 			continue;
-		ns_labels(f, "namespace_leases", &st->ns[i]);
+		metrics_ns_labels(f, "namespace_leases", &st->ns[i]);
 		fprintf(f, "} %u\n", st->ns[i].info.nr_leases);
 	}
 }
@@ -187,11 +181,11 @@ static void put_verbs(FILE *f, const struct ctl_stat *st)
 		[STORE_FLUSH] = "flush",
 	};
 
-	family(f, "namespace_store_operations_total", "Operations that the store was asked for.",
-	       METRICS_COUNTER);
+	metrics_family(f, "namespace_store_operations_total",
+		       "Operations that the store was asked for.", METRICS_COUNTER);
 	for (unsigned i = 0; i < st->nr_ns; i++) {
 		for (unsigned op = 0; st->ns[i].is_kv && op < STORE_NR_OPS; op++) {
-			ns_labels(f, "namespace_store_operations_total", &st->ns[i]);
+			metrics_ns_labels(f, "namespace_store_operations_total", &st->ns[i]);
 			fprintf(f, ",verb=\"%s\"} %" PRIu64 "\n", verbs[op] ? verbs[op] : "other",
 				st->ns[i].door.ops[op]);
 		}
@@ -201,12 +195,12 @@ static void put_verbs(FILE *f, const struct ctl_stat *st)
 static void put_tiers(FILE *f, const struct ctl_stat *st)
 {
 	for (unsigned r = 0; r < ARRAY_SIZE(tier_rows); r++) {
-		family(f, tier_rows[r].name, tier_rows[r].help, tier_rows[r].type);
+		metrics_family(f, tier_rows[r].name, tier_rows[r].help, tier_rows[r].type);
 		for (unsigned i = 0; i < st->nr_ns; i++) {
 			for (unsigned t = 0; t < st->ns[i].nr_tiers; t++) {
 				const struct ctl_stat_tier *tier = &st->ns[i].tiers[t];
 
-				ns_labels(f, tier_rows[r].name, &st->ns[i]);
+				metrics_ns_labels(f, tier_rows[r].name, &st->ns[i]);
 				fprintf(f, ",tier=\"%u-%s\"} %" PRIu64 "\n", t, tier->name,
 					field(&tier->st, &tier_rows[r]));
 			}
@@ -224,16 +218,16 @@ static const struct metrics_row class_rows[] = {
 static void put_classes(FILE *f, const struct ctl_stat *st)
 {
 	for (unsigned r = 0; r < ARRAY_SIZE(class_rows); r++) {
-		family(f, class_rows[r].name, class_rows[r].help, class_rows[r].type);
+		metrics_family(f, class_rows[r].name, class_rows[r].help, class_rows[r].type);
 		for (unsigned i = 0; i < st->nr_classes; i++) {
 			const struct ctl_stat_class *c = &st->classes[i];
 
-			ns_labels(f, class_rows[r].name, &st->ns[c->ns]);
+			metrics_ns_labels(f, class_rows[r].name, &st->ns[c->ns]);
 			if (c->cls)
 				fprintf(f, ",class=\"%u\",name=\"", c->cls);
 			else
 				fputs(",class=\"others\",name=\"", f);
-			label(f, c->name);
+			metrics_label(f, c->name);
 			fprintf(f, "\"} %" PRIu64 "\n", field(c, &class_rows[r]));
 		}
 	}
@@ -242,13 +236,13 @@ static void put_classes(FILE *f, const struct ctl_stat *st)
 static void put_workers(FILE *f, const struct ctl_stat *st)
 {
 	for (unsigned r = 0; r < ARRAY_SIZE(worker_rows); r++) {
-		family(f, worker_rows[r].name, worker_rows[r].help, worker_rows[r].type);
+		metrics_family(f, worker_rows[r].name, worker_rows[r].help, worker_rows[r].type);
 		for (unsigned i = 0; i < st->nr_workers; i++)
 			fprintf(f, "peal_%s{reactor=\"%u\"} %" PRIu64 "\n", worker_rows[r].name, i,
 				field(&st->workers[i], &worker_rows[r]));
 	}
-	family(f, "reactor_busy_seconds_total", "Time with I/O commands under way.",
-	       METRICS_COUNTER);
+	metrics_family(f, "reactor_busy_seconds_total", "Time with I/O commands under way.",
+		       METRICS_COUNTER);
 	for (unsigned i = 0; i < st->nr_workers; i++)
 		fprintf(f, "peal_reactor_busy_seconds_total{reactor=\"%u\"} %.6f\n", i,
 			(double)st->workers[i].busy_ns / 1e9);
@@ -258,8 +252,8 @@ static void put_commands(FILE *f, const struct ctl_stat *st)
 {
 	static const char *const outcomes[] = {"done", "missed", "failed"};
 
-	family(f, "commands_total", "Commands that ended, by command set, opcode and how.",
-	       METRICS_COUNTER);
+	metrics_family(f, "commands_total", "Commands that ended, by command set, opcode and how.",
+		       METRICS_COUNTER);
 	for (unsigned k = 0; k < TGT_NR_KINDS; k++)
 		for (unsigned opc = 0; opc < 256; opc++)
 			for (unsigned o = 0; o < TGT_NR_OUTCOMES; o++)
@@ -269,8 +263,8 @@ static void put_commands(FILE *f, const struct ctl_stat *st)
 						"name=\"%s\",outcome=\"%s\"} %" PRIu64 "\n",
 						ctl_stat_kind(k), opc, ctl_stat_opcode(k, opc),
 						outcomes[o], st->cmds[k][opc][o]);
-	family(f, "command_statuses_total", "Commands that did not end well, by NVMe status.",
-	       METRICS_COUNTER);
+	metrics_family(f, "command_statuses_total",
+		       "Commands that did not end well, by NVMe status.", METRICS_COUNTER);
 	for (unsigned sct = 0; sct < 8; sct++)
 		for (unsigned sc = 0; sc < 256; sc++)
 			if (st->bad[sct][sc])
@@ -283,20 +277,21 @@ static void put_commands(FILE *f, const struct ctl_stat *st)
 
 static void put_daemon(FILE *f, const struct ctl *c, const struct ctl_stat *st)
 {
-	family(f, "build_info", "The version that runs.", METRICS_GAUGE);
+	metrics_family(f, "build_info", "The version that runs.", METRICS_GAUGE);
 	fprintf(f, "peal_build_info{version=\"%s\"} 1\n", PEAL_VERSION);
-	family(f, "start_time_seconds", "When it started, since the epoch.", METRICS_GAUGE);
+	metrics_family(f, "start_time_seconds", "When it started, since the epoch.", METRICS_GAUGE);
 	fprintf(f, "peal_start_time_seconds %.0f\n", c->born_s);
-	family(f, "clients", "Clients that are attached.", METRICS_GAUGE);
+	metrics_family(f, "clients", "Clients that are attached.", METRICS_GAUGE);
 	fprintf(f, "peal_clients %u\n", st->nr_clients);
-	family(f, "controllers", "Controllers of the subsystem.", METRICS_GAUGE);
+	metrics_family(f, "controllers", "Controllers of the subsystem.", METRICS_GAUGE);
 	fprintf(f, "peal_controllers %u\n", st->subsys.nr_ctrls);
-	family(f, "queues", "I/O queue pairs that are live.", METRICS_GAUGE);
+	metrics_family(f, "queues", "I/O queue pairs that are live.", METRICS_GAUGE);
 	fprintf(f, "peal_queues %u\n", st->subsys.nr_queues);
-	family(f, "media_errors_total", "Values that were found wrong, wherever it was.",
-	       METRICS_COUNTER);
+	metrics_family(f, "media_errors_total", "Values that were found wrong, wherever it was.",
+		       METRICS_COUNTER);
 	fprintf(f, "peal_media_errors_total %" PRIu64 "\n", st->subsys.media_errors);
-	family(f, "memory_limit_bytes", "What all namespaces together may take.", METRICS_GAUGE);
+	metrics_family(f, "memory_limit_bytes", "What all namespaces together may take.",
+		       METRICS_GAUGE);
 	fprintf(f, "peal_memory_limit_bytes %" PRIu64 "\n", c->conf->dram_bytes);
 }
 
@@ -316,6 +311,7 @@ char *metrics_text(const struct ctl *c, const struct ctl_stat *st, size_t *bytes
 	put_hits(f, st);
 	put_verbs(f, st);
 	put_tiers(f, st);
+	metrics_ssd_put(f, c, st);
 	put_classes(f, st);
 	is_bad = ferror(f);
 	if (fclose(f) || is_bad) {

@@ -42,6 +42,8 @@ static json_t *stats_tier(const struct ctl_stat_tier *t)
 	put(to, "straight_bytes", s->straight_bytes);
 	put(to, "staged_bytes", s->staged_bytes);
 	put(to, "late", s->late);
+	if (t->health.nr_shards)
+		json_object_set_new(to, "health", rpc_ssd_tier(&t->health));
 	return to;
 }
 
@@ -146,6 +148,7 @@ static json_t *stats_all(const struct ctl *c, const struct ctl_stat *st)
 	for (unsigned i = 0; i < st->nr_ns; i++)
 		json_array_append_new(list, stats_ns(st, i));
 	json_object_set_new(to, "namespaces", list);
+	json_object_set_new(to, "devices", rpc_ssd_devices(c));
 	return to;
 }
 
@@ -177,6 +180,7 @@ const struct rpc_method rpc_stats_get = {
 	.result = "{uptime_seconds, clients, controllers, queues, media_errors, commands: [{kind, "
 		  "opcode, name, done, missed, failed}], reactors: [...], namespaces: [{..., "
 		  "classes: [{class, name, registered, memory_keys, memory_bytes}], tiers: "
-		  "[...]}]}",
+		  "[{..., health: {state, written_bytes, refused, errors, segments, dead_segments, "
+		  "bad_keys, budget_day_bytes, given_back_bytes}}]}], devices: as ssd.devices}",
 	.run = stats_run,
 };

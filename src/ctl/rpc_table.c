@@ -25,6 +25,12 @@ const struct rpc_method *const rpc_table_methods[] = {
 	&rpc_key_purge,
 	&rpc_key_usage,
 	&rpc_key_where,
+	&rpc_ssd_list,
+	&rpc_ssd_wear,
+	&rpc_ssd_state,
+	&rpc_ssd_budget,
+	&rpc_ssd_bad,
+	&rpc_ssd_bad_clear,
 	NULL,
 };
 /* clang-format on */

@@ -13,6 +13,7 @@
 #define KV_KV_H
 
 #include "store/store.h"
+#include "store/store_health.h"
 #include "target/tgt.h"
 
 struct kv_ns_opts {
@@ -25,6 +26,7 @@ struct kv_ns_opts {
 	/* An ssd tier below: a file per shard in this folder, of ssd_bytes together; NULL: none. */
 	const char *ssd_path;
 	uint64_t ssd_bytes;
+	struct store_ssd_care ssd_care; /* day_bytes of the whole namespace */
 	bool is_read_only;
 	/* Tests put their own stack: called per shard, pushes stores; NULL = dram alone. */
 	int (*build)(void *arg, struct store_set *set, unsigned shard);

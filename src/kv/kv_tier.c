@@ -30,7 +30,9 @@ int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 {
 	const struct kv_ns_opts *o = &kn->opts;
 	char path[1024], name[sizeof(kn->ns.name)];
+	struct store_ssd_care care = o->ssd_care;
 	struct store_ssd_opts so = {
+		.care = &care,
 		.path = path,
 		.name = kn->ns.name,
 		.bytes = align_down(o->ssd_bytes / nr_shards, 4096),
@@ -42,6 +44,7 @@ int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 	struct store *s;
 	int err;
 
+	care.day_bytes = div_round_up(care.day_bytes, nr_shards);
 	tier_name(kn, name, sizeof(name));
 	if (snprintf(path, sizeof(path), "%s/%s.%u.peal", o->ssd_path, name, shard) >=
 	    (int)sizeof(path))

@@ -26,6 +26,7 @@
 #include "kv/kv.h"
 #include "mem/mem.h"
 #include "peald/peald_node.h"
+#include "peald/peald_watch.h"
 #include "transport/tr.h"
 
 #define NODE_REQS 4096	    /* commands under way per worker */
@@ -38,6 +39,7 @@ struct peald_node {
 	const struct tgt_csi_ops *csi;
 	struct tr *tr;
 	struct ctl *ctl;
+	struct ssd_watch *watch;
 	uint32_t nsids[CONF_NS_MAX];
 	uint32_t nr_started;
 	/* Worker 0's. */
@@ -92,6 +94,8 @@ static const char *node_why(int err, const struct conf_tier *ssd)
 		       "of reactors)";
 	case -EUCLEAN:
 		return " (its SSD files are damaged, or none of ours)";
+	case -ENOSPC:
+		return " (its SSD files would not fit, or leave less than ssd.min_free)";
 	case -EINVAL:
 		return " (too small, or the SSD's file system has no direct I/O)";
 	default:
@@ -132,7 +136,11 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 		log_info("namespace %s: opening its SSD files in %s; made anew, or after a crash, "
 			 "that takes a while",
 			 o->ns[i].name, ssd->path);
-	err = kv_ns_create(n->subsys, &ko, &ns);
+	ko.ssd_care.day_bytes = o->ns[i].day_bytes;
+	ko.ssd_care.min_free_bytes = o->ssd.min_free_bytes;
+	err = ssd ? peald_watch_add(n->watch, ssd->path, &ko.ssd_care.watch) : 0;
+	if (!err)
+		err = kv_ns_create(n->subsys, &ko, &ns);
 	for (unsigned c = 0; c < o->ns[i].nr_classes && !err; c++)
 		err = kv_class_add(ns, &o->ns[i].classes[c]);
 	if (!err)
@@ -184,8 +192,10 @@ static int node_subsys(struct peald_node *n, const struct conf *o)
 	};
 	struct kv_ns_opts defaults = {.value_max = o->value_max, .is_immutable = o->is_immutable};
 	const struct tgt_csi_ops *csi;
-	int err = tgt_subsys_create(&n->tgt, &so, &n->subsys);
+	int err = peald_watch_create(o, &n->watch);
 
+	if (!err)
+		err = tgt_subsys_create(&n->tgt, &so, &n->subsys);
 	if (err)
 		return err;
 	csi = kv_csi_create(n->subsys, &defaults);
@@ -259,8 +269,10 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 	if (!err)
 		err = node_transport(n, o);
 	if (!err)
-		err = ctl_create(&(struct ctl_opts){.conf = o, .subsys = n->subsys, .tr = n->tr},
-				 &n->ctl);
+		err = ctl_create(
+			&(struct ctl_opts){
+				.conf = o, .subsys = n->subsys, .tr = n->tr, .watch = n->watch},
+			&n->ctl);
 	if (err) {
 		/* The process ends: what hangs on reactors that never ran goes with it. */
 		free(n);
@@ -279,8 +291,10 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 int peald_node_start(struct peald_node *n)
 {
 	char name[16];
-	int err;
+	int err = ssd_watch_start(n->watch);
 
+	if (err)
+		return err;
 	for (unsigned i = 0; i < n->tgt.nr; i++) {
 		snprintf(name, sizeof(name), "peal-%u", i);
 		err = reactor_start(n->tgt.reactors[i], name);
@@ -336,6 +350,7 @@ void peald_node_stop(struct peald_node *n)
 		reactor_stop(n->tgt.reactors[i]);
 	for (unsigned i = 0; i < n->nr_started; i++)
 		reactor_join(n->tgt.reactors[i]);
+	ssd_watch_stop(n->watch);
 }
 
 void peald_node_destroy(struct peald_node *n)
@@ -345,6 +360,7 @@ void peald_node_destroy(struct peald_node *n)
 	ctl_destroy(n->ctl);
 	n->tr->ops->destroy(n->tr);
 	tgt_subsys_destroy(n->subsys);
+	ssd_watch_destroy(n->watch);
 	kv_csi_destroy(n->csi);
 	for (unsigned i = 0; i < n->tgt.nr; i++)
 		tgt_worker_destroy(n->tgt.workers[i]);

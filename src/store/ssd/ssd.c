@@ -245,6 +245,8 @@ int store_ssd_create(const struct store_ssd_opts *o, struct store **out)
 	s->dev = o->dev;
 	ssd_read_init(s);
 	if (!o->dev)
+		err = ssd_health_room(o);
+	if (!o->dev && !err)
 		err = ssd_dev_open(o->path, o->bytes, &s->dev);
 	if (err) {
 		free(s);

@@ -6,8 +6,13 @@
 #include "store/ssd/ssd_health.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/container.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
@@ -273,6 +278,21 @@ void ssd_health_get(const struct store *st, struct store_health *out)
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
+int ssd_health_room(const struct store_ssd_opts *o)
+{
+	auto_free char *folder = NULL;
+	struct statvfs v;
+
+	if (!o->care || !o->care->min_free_bytes || access(o->path, F_OK) == 0)
+		return 0;
+	folder = strdup(o->path);
+	if (!folder)
+		return -ENOMEM;
+	if (statvfs(dirname(folder), &v))
+		return -errno;
+	return (uint64_t)v.f_bavail * v.f_frsize < o->bytes + o->care->min_free_bytes ? -ENOSPC : 0;
+}
 
 int ssd_health_init(struct ssd *s)
 {

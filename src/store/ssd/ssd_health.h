@@ -46,6 +46,8 @@ struct ssd_health {
 	bool is_super_busy, is_super_due;
 };
 
+/* Does a new file of that size leave enough to others? 0, -ENOSPC or -errno. */
+int ssd_health_room(const struct store_ssd_opts *o);
 int ssd_health_init(struct ssd *s); /* and what an earlier life left; blocking */
 void ssd_health_fini(struct ssd *s);
 

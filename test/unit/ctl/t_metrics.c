@@ -31,6 +31,10 @@ static struct ctl_stat *figures(void)
 	st->ns[0].nr_tiers = 2;
 	st->ns[0].tiers[0] = (struct ctl_stat_tier){"dram", {.hits = 5, .misses = 6}};
 	st->ns[0].tiers[1] = (struct ctl_stat_tier){"ssd", {.hits = 4, .misses = 2}};
+	st->ns[0].tiers[1].health = (struct store_health){
+		.nr_shards = 1, .state = TRIP_READ_ONLY, .nr_bad = 9, .errors = {3}};
+	st->ns[0].tiers[1].health.wrote[STORE_WROTE_AGAIN] = 77;
+	st->ns[0].tiers[1].health.refused[STORE_REFUSED_WEAR] = 78;
 	strcpy(st->ns[1].name, "block");
 	st->nr_classes = 2;
 	st->classes[0] = (struct ctl_stat_class){.cls = 7, .name = "llama", .nr_keys = 3};
@@ -59,6 +63,12 @@ static void test_values(void **state)
 	has(text, "opcode=\"02h\",name=\"Retrieve\",outcome=\"missed\"} 3\n");
 	has(text, "peal_command_statuses_total{status=\"087h\",name=\"Key Does Not Exist\"} 3\n");
 	has(text, "tier_hits_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\",tier=\"1-ssd\"} 4\n");
+	has(text, "nsid=\"1\",tier=\"1-ssd\",cause=\"again\"} 77\n");
+	has(text, "nsid=\"1\",tier=\"1-ssd\",reason=\"wear\"} 78\n");
+	has(text, "nsid=\"1\",tier=\"1-ssd\",kind=\"read\"} 3\n");
+	has(text, "peal_tier_state{namespace=\"a\\\"b\\\\c\",nsid=\"1\",tier=\"1-ssd\"} 1\n");
+	has(text, "tier=\"1-ssd\"} 9\n");
+	assert_null(strstr(text, "tier=\"0-dram\",cause"));
 	/* One denominator: 5 + 4 hits, and 2 misses of the lowest tier. */
 	has(text, "peal_namespace_hits_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\"} 9\n");
 	has(text, "peal_namespace_misses_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\"} 2\n");
