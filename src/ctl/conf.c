@@ -5,10 +5,12 @@
 #include "ctl/conf.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/container.h"
@@ -66,6 +68,21 @@ struct kv_class *conf_class_add(struct conf_ns *ns)
 	memset(cls, 0, sizeof(*cls));
 	opt_defaults(&conf_class, cls);
 	return cls;
+}
+
+bool conf_name_check(const char *text)
+{
+	size_t n = strlen(text);
+	json_t *utf8; /* which jansson's texts are and nothing else is */
+
+	if (n < 1 || n >= CONF_NAME_BYTES || strspn(text, "0123456789") == n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+			return false;
+	utf8 = json_string(text);
+	json_decref(utf8);
+	return utf8;
 }
 
 uint64_t conf_mem_available(void)
@@ -193,6 +210,28 @@ static int finish_paths(struct conf *c, char *err)
 	return 0;
 }
 
+static bool finish_is_same(const struct conf_block *a, const struct conf_block *b)
+{
+	struct stat sa, sb;
+
+	if (strcmp(a->path, b->path) == 0)
+		return true;
+	return stat(a->path, &sa) == 0 && stat(b->path, &sb) == 0 && sa.st_dev == sb.st_dev &&
+	       sa.st_ino == sb.st_ino;
+}
+
+static int finish_blocks(struct conf *c, char *err)
+{
+	for (uint32_t i = 0; i < c->nr_blocks; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (finish_is_same(&c->blocks[i], &c->blocks[j]))
+				return finish_bad(c, NULL, err,
+						  "two block namespaces are on %s, expected each "
+						  "on a file of its own",
+						  c->blocks[i].path);
+	return 0;
+}
+
 void conf_err_clean(char err[CONF_ERR_BYTES])
 {
 	for (char *at = err; *at; at++)
@@ -217,6 +256,8 @@ int conf_finish(struct conf *c, char err[CONF_ERR_BYTES])
 	}
 	if (!rc)
 		rc = finish_paths(c, err);
+	if (!rc)
+		rc = finish_blocks(c, err);
 	if (rc)
 		conf_err_clean(err);
 	return rc;

@@ -135,6 +135,10 @@ int conf_yaml_parse(struct conf *c, const char *path, const void *text, size_t b
 		    char err[CONF_ERR_BYTES]);
 /* What comes from the file must not command a terminal: control characters become '?'. */
 void conf_err_clean(char err[CONF_ERR_BYTES]);
+/* May a namespace be called so? Numbers name namespaces, too, so digits alone are no name. */
+#define CONF_NAME_EXPECTED \
+	"a name of 1 to 63 bytes of UTF-8, without control characters, not of digits alone"
+bool conf_name_check(const char *text);
 /* What nobody said, and whether it fits together. */
 int conf_finish(struct conf *c, char err[CONF_ERR_BYTES]);
 

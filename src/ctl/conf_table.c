@@ -89,6 +89,10 @@ static int set_ns(void *group, const char *text, char *expected)
 		return -EINVAL;
 	}
 	memcpy(ns->name, text, (size_t)(eq - text));
+	if (!conf_name_check(ns->name)) {
+		strcpy(expected, CONF_NAME_EXPECTED " before the =");
+		return -EINVAL;
+	}
 	memcpy(size, eq + 1, n);
 	size[n] = 0;
 	if (parse_size_within(size, CONF_NS_BYTES_MIN, CONF_BYTES_MAX, &ns->bytes, bounds)) {
@@ -118,6 +122,10 @@ static int set_ns_tiers(void *group, const char *text, char *expected)
 		return -EINVAL;
 	}
 	memcpy(ns->name, n ? text : "kv", n ? n : 2);
+	if (!conf_name_check(ns->name)) {
+		strcpy(expected, CONF_NAME_EXPECTED " before the =");
+		return -EINVAL;
+	}
 	return conf_tier_parse(ns, n ? text + n + 1 : text, expected);
 }
 
@@ -230,8 +238,9 @@ static const struct opt daemon_rows[] = {
 	 .set = set_block,
 	 .expected = "FILE[,size=SIZE][,lba=512|4096]",
 	 .dflt_help = "none",
-	 .help = "A block namespace on a file or block device, with an NSID behind the others'; "
-		 "repeatable. size makes a file that isn't there. It tells a broken path from a "
+	 .help = "A block namespace on a file or block device, with an NSID behind the others'. "
+		 "The option may be given again for more; in a file the list blocks has more than "
+		 "one. size makes a file that isn't there. It tells a broken path from a "
 		 "broken KV layer"},
 	{.name = "no-immutable",
 	 .kind = OPT_CALL,
@@ -421,6 +430,19 @@ static int set_immutable(void *group, const char *text, char *expected)
 	return opt_set(&row, group, text, expected);
 }
 
+static int set_name(void *group, const char *text, char *expected)
+{
+	if (!conf_name_check(text))
+		return -EINVAL;
+	strcpy(((struct conf_ns *)group)->name, text);
+	return 0;
+}
+
+static void get_name(const void *group, char *value)
+{
+	strcpy(value, ((const struct conf_ns *)group)->name);
+}
+
 static void get_immutable(const void *group, char *value)
 {
 	strcpy(value, ((const struct conf_ns *)group)->is_immutable ? "yes" : "no");
@@ -438,10 +460,10 @@ static void get_tiers(const void *group, char *value)
 
 static const struct opt namespace_rows[] = {
 	{.key = "name",
-	 .kind = OPT_TEXT,
-	 OPT_FIELD(conf_ns, name),
-	 .min = 1,
-	 .expected = "a name",
+	 .kind = OPT_CALL,
+	 .set = set_name,
+	 .get = get_name,
+	 .expected = CONF_NAME_EXPECTED,
 	 .arg = "NAME",
 	 .help = "What people, metrics and RPCs call it; its identifiers come from it"},
 	{.key = "size",

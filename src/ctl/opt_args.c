@@ -110,9 +110,12 @@ static void args_good(const struct conf *c)
 	char size[16];
 
 	format_size(c->dram_bytes, size);
-	printf("%s%sgood: %u reactor%s, %s of DRAM, %u namespace%s\n", c->file,
+	printf("%s%sgood: %u reactor%s, %s of DRAM, %u namespace%s", c->file,
 	       c->file[0] ? ": " : "", c->nr_reactors, c->nr_reactors == 1 ? "" : "s", size,
 	       c->nr_ns, c->nr_ns == 1 ? "" : "s");
+	if (c->nr_blocks)
+		printf(", %u of blocks", c->nr_blocks);
+	putchar('\n');
 	exit(0);
 }
 

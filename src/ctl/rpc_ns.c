@@ -170,7 +170,7 @@ static const struct rpc_param create_params[] = {
 	 .is_needed = true,
 	 .min = 1,
 	 .max = 63,
-	 .help = "What it is called; its identifiers come from it"},
+	 .help = "What it is called, not digits alone; its identifiers come from it"},
 	{.name = "size",
 	 .kind = RPC_SIZE,
 	 .is_needed = true,
@@ -222,8 +222,14 @@ static void create_run(struct rpc_req *req)
 {
 	const struct conf *conf = ctl_of(req)->conf;
 	const struct rpc_arg *a = req->args;
-	struct ns_call *n = ns_call_create(req);
+	struct ns_call *n;
 
+	if (!conf_name_check(a[0].text)) {
+		rpc_req_fail(req, -EINVAL, "name: \"%s\" is not good, expected %s", a[0].text,
+			     CONF_NAME_EXPECTED);
+		return;
+	}
+	n = ns_call_create(req);
 	if (!n)
 		return;
 	n->opts = (struct kv_ns_opts){

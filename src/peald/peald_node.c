@@ -158,23 +158,57 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	return 0;
 }
 
+static void node_block_size(const struct conf_block *b, const struct stat *st, char *why,
+			    size_t bytes)
+{
+	char want[64] = "";
+
+	if (b->size_bytes)
+		snprintf(want, sizeof(want), "%llu bytes as size= says, ",
+			 (unsigned long long)b->size_bytes);
+	if (S_ISREG(st->st_mode))
+		snprintf(
+			why, bytes,
+			" (it has %llu bytes, expected %sa multiple of its blocks of %u and not 0)",
+			(unsigned long long)st->st_size, want, b->lba_bytes);
+	else if (S_ISBLK(st->st_mode))
+		snprintf(why, bytes,
+			 " (expected a device of %sa multiple of its blocks of %u and not 0)", want,
+			 b->lba_bytes);
+	else
+		snprintf(why, bytes, " (it is neither a file nor a block device, expected one)");
+}
+
+/* What is wrong with the file of a block namespace, as far as a look tells. */
+static void node_block_why(const struct conf_block *b, int err, char *why, size_t bytes)
+{
+	struct stat st;
+
+	*why = 0;
+	if (err == -ENOENT)
+		snprintf(why, bytes, " (size=SIZE would make it)");
+	else if (err == -EWOULDBLOCK)
+		snprintf(why, bytes, " (another daemon has it)");
+	else if (err == -EINVAL && stat(b->path, &st) == 0)
+		node_block_size(b, &st, why, bytes);
+	else if (err == -EINVAL)
+		snprintf(why, bytes, " (size=%llu is no multiple of its blocks of %u)",
+			 (unsigned long long)b->size_bytes, b->lba_bytes);
+}
+
 static int node_block(struct peald_node *n, const struct conf_block *b, uint32_t nsid)
 {
 	struct blk_ns_opts bo = {
 		.path = b->path, .size_bytes = b->size_bytes, .lba_bytes = b->lba_bytes};
 	struct tgt_ns *ns;
-	char size[16];
+	char size[16], why[200];
 	int err = blk_ns_create(n->subsys, &bo, &ns);
 
 	if (!err)
 		err = tgt_subsys_ns_add(n->subsys, ns, nsid);
 	if (err) {
-		log_err("block namespace on %s: %s%s", b->path, strerror(-err),
-			err == -ENOENT ? " (size=SIZE would make it)"
-			: err == -EINVAL
-				? " (expected a file of that size, a multiple of the block)"
-			: err == -EWOULDBLOCK ? " (another daemon has it)"
-					      : "");
+		node_block_why(b, err, why, sizeof(why));
+		log_err("block namespace on %s: %s%s", b->path, strerror(-err), why);
 		return err;
 	}
 	format_size(blk_ns_bytes(ns), size);

@@ -102,6 +102,9 @@ def test_namespaces(rpc):
     assert [n['name'] for n in rpc('ns.list')] == ['kv', 'rw']
     nsid = rpc('ns.create', name='new', size='16M', immutable=False)['nsid']
     assert rpc.error('ns.create', name='new', size='16M')['code'] == -32002
+    for name in '3', '0', 'x' * 64, 'a\n', '':
+        assert rpc.error('ns.create', name=name, size='4M')['code'] == -32602, name
+    assert 'digits alone' in rpc.error('ns.create', name='3', size='4M')['message']
     assert rpc.error('ns.create', name='large', size='17M')['code'] == -32003
     new = {n['name']: n for n in rpc('ns.list')}['new']
     assert new['nsid'] == nsid and new['immutable'] is False

@@ -28,6 +28,11 @@ WRONG = [
     (['--ns', '=1G'], ['--ns', "'=1G'", 'NAME=SIZE']),
     (['--ns', 'kv=some'], ['--ns', "'some'", '8G']),
     (['--ns', 'kv=1G,ro'], ['--ns', "'kv=1G,ro'", 'NAME=SIZE,rw']),
+    (['--ns', '3=1G'], ['--ns', "'3=1G'", 'not of digits alone']),
+    (['--ns', 'a\x1b=1G'], ['--ns', 'without control characters']),
+    (['--ns', b'a\xff=1G'], ['--ns', 'of UTF-8']),
+    (['--tiers', '3=dram 1G'], ['--tiers', "'3=dram 1G'", 'not of digits alone']),
+    (['--block', 'f', '--block', 'f'], ['two block namespaces are on f', 'of its own']),
     (['--ns', 'k' * 64 + '=1G'], ['--ns', 'k' * 64, 'NAME=SIZE']),
     (['--dram', '8M', '--ns', 'a=6M', '--ns', 'b=6M'], ['--dram', '12582912', '8388608']),
     (['--block', ''], ['--block', 'FILE[,size']),
@@ -45,7 +50,8 @@ WRONG = [
 
 
 def run(peald, *args):
-    return subprocess.run([peald, *args], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([peald, *args], capture_output=True, text=True, errors='replace',
+                          timeout=60, check=False)
 
 
 def wrong(peald, folder):
@@ -53,7 +59,7 @@ def wrong(peald, folder):
         done = run(peald, '--dir', folder, *args)
         assert done.returncode == 2, f'{args}: status {done.returncode}, expected 2'
         for word in says:
-            assert word in done.stderr, f'{args}: no {word} in: {done.stderr}'
+            assert word in done.stderr, f'{args!r}: no {word} in: {done.stderr}'
     assert not os.listdir(folder), os.listdir(folder)
 
 
@@ -80,6 +86,34 @@ def config(peald, folder):
     done = run(peald, '--check-config', '--config', f'{folder}/nowhere')
     assert done.returncode == 2 and 'No such file' in done.stderr, done
     os.unlink(path)
+
+
+def blocks(peald, folder):
+    """What is wrong with the file of a block namespace is said with what it has and should have."""
+    def made(name, size):
+        with open(f'{folder}/{name}', 'wb') as f:
+            f.truncate(size)
+        return f'{folder}/{name}'
+
+    good, empty, odd = made('good', 1 << 20), made('empty', 0), made('odd', 1000)
+    os.link(good, f'{folder}/link')
+    for arg, says in [
+            ('/dev/null', ['/dev/null: ', 'neither a file nor a block device']),
+            (empty, ['it has 0 bytes', 'a multiple of its blocks of 512 and not 0']),
+            (odd, ['it has 1000 bytes', 'a multiple of its blocks of 512']),
+            (f'{good},size=2M', ['it has 1048576 bytes', '2097152 bytes as size= says']),
+            (f'{good},size=2M,lba=4096', ['it has 1048576 bytes', 'its blocks of 4096']),
+            (f'{folder}/new,size=1048577', ['size=1048577 is no multiple of its blocks of 512'])]:
+        done = run(peald, '--dir', folder, '--dram', '4M', '--block', arg)
+        assert done.returncode == 1, done
+        for word in says:
+            assert word in done.stderr, f'{arg}: no {word} in: {done.stderr}'
+    done = run(peald, '--dir', folder, '--dram', '4M', '--check-config', '--block', good,
+               '--block', odd)
+    assert done.returncode == 0 and '1 namespace, 2 of blocks' in done.stdout, done
+    done = run(peald, '--dir', folder, '--dram', '4M', '--check-config', '--block', good,
+               '--block', f'{folder}/link')
+    assert done.returncode == 2 and f'two block namespaces are on {folder}/link' in done.stderr
 
 
 def second(peald):
@@ -130,6 +164,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
         wrong(peald, folder)
         config(peald, folder)
+    with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
+        blocks(peald, folder)
     second(peald)
     nowhere(peald)
     linger(peald)
