@@ -5,8 +5,9 @@
  * libyaml's node tree and not libcyaml, which is made of it: each node knows its line and column,
  * so that a value that is a good size but too large a one is still told with its place, and the
  * option table stays the only schema. What is accepted is narrow: mappings of the keys that have a
- * row, each at most once, scalars as values, and the lists below. Bounds: CONF_FILE_BYTES; nesting
- * ends with the schema's, whatever the file does. Main thread.
+ * row, each at most once, scalars as values, and the lists below. Bounds: CONF_FILE_BYTES, and, as
+ * libyaml's tree takes quadratic time for them, CONF_DEPTH_MAX and CONF_ANCHORS_MAX, which are
+ * looked at before there is a tree. Main thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +22,16 @@
 #include "ctl/conf.h"
 
 #define CONF_FILE_BYTES (1u << 20)
-#define CONF_PAIRS_MAX 256 /* of one mapping */
+#define CONF_PAIRS_MAX 256  /* of one mapping */
+#define CONF_DEPTH_MAX 16   /* twice what the schema has */
+#define CONF_ANCHORS_MAX 64 /* and as many uses of them */
 
 struct walk {
 	struct conf *c;
 	const char *path;
 	yaml_document_t doc;
 	char *err;
+	unsigned transports; /* bits: those that were there */
 };
 
 /* A key of a mapping that isn't a row: a list, read by a function of its own. */
@@ -36,14 +40,18 @@ struct walk_list {
 	int (*read)(struct walk *w, void *group, const yaml_node_t *value);
 };
 
+static int walk_where(struct walk *w, const yaml_mark_t *at)
+{
+	return snprintf(w->err, CONF_ERR_BYTES, "%s:%zu:%zu: ", w->path, at->line + 1,
+			at->column + 1);
+}
+
 __attribute__((format(printf, 3, 4))) static int walk_bad(struct walk *w, const yaml_node_t *at,
 							  const char *fmt, ...)
 {
+	int n = walk_where(w, &at->start_mark);
 	va_list ap;
-	int n;
 
-	n = snprintf(w->err, CONF_ERR_BYTES, "%s:%zu:%zu: ", w->path, at->start_mark.line + 1,
-		     at->start_mark.column + 1);
 	va_start(ap, fmt);
 	vsnprintf(w->err + n, CONF_ERR_BYTES - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -246,8 +254,12 @@ static int walk_transport(struct walk *w, void *group, const yaml_node_t *node)
 		const struct opt_group *g = conf_transports[i];
 		struct walk_map m = {.group = g, .at = (char *)group + g->base, .prefix = ""};
 
-		if (strcmp(g->name, text) == 0)
-			return walk_is_empty(value) ? 0 : walk_mapping(w, &m, value);
+		if (strcmp(g->name, text) != 0)
+			continue;
+		if (w->transports & 1u << i)
+			return walk_bad(w, key, "%s is there twice, expected it once", text);
+		w->transports |= 1u << i;
+		return walk_is_empty(value) ? 0 : walk_mapping(w, &m, value);
 	}
 	return walk_bad(w, key, "'%.64s' is no transport, expected %s", text ? text : "",
 			conf_transports[0]->name);
@@ -323,6 +335,73 @@ static int yaml_walk(struct walk *w, yaml_parser_t *p)
 	return err;
 }
 
+struct yaml_counts {
+	unsigned depth, nr_anchors, nr_aliases;
+	bool is_over;
+};
+
+/* NULL, or what there is too much of. */
+static const char *yaml_count(struct yaml_counts *n, const yaml_event_t *ev)
+{
+	bool has_anchor = false;
+
+	switch (ev->type) {
+	case YAML_SEQUENCE_START_EVENT:
+		has_anchor = ev->data.sequence_start.anchor;
+		n->depth++;
+		break;
+	case YAML_MAPPING_START_EVENT:
+		has_anchor = ev->data.mapping_start.anchor;
+		n->depth++;
+		break;
+	case YAML_SEQUENCE_END_EVENT:
+	case YAML_MAPPING_END_EVENT:
+		n->depth--;
+		break;
+	case YAML_SCALAR_EVENT:
+		has_anchor = ev->data.scalar.anchor;
+		break;
+	case YAML_ALIAS_EVENT:
+		n->nr_aliases++;
+		break;
+	case YAML_STREAM_END_EVENT:
+		n->is_over = true;
+		break;
+	default:
+		break;
+	}
+	n->nr_anchors += has_anchor;
+	if (n->depth > CONF_DEPTH_MAX)
+		return "nested too deep, expected at most 16 levels";
+	if (n->nr_anchors > CONF_ANCHORS_MAX || n->nr_aliases > CONF_ANCHORS_MAX)
+		return "too many anchors or aliases, expected at most 64";
+	return NULL;
+}
+
+/* 0, too, for what is no YAML: yaml_walk() meets the same, and says so. */
+static int yaml_check_bounds(struct walk *w, const void *text, size_t bytes)
+{
+	struct yaml_counts n = {0};
+	const char *why = NULL;
+	yaml_parser_t p;
+	yaml_event_t ev;
+	int at;
+
+	if (!yaml_parser_initialize(&p))
+		return -ENOMEM;
+	yaml_parser_set_input_string(&p, text, bytes);
+	while (!n.is_over && !why && yaml_parser_parse(&p, &ev)) {
+		why = yaml_count(&n, &ev);
+		if (why) {
+			at = walk_where(w, &ev.start_mark);
+			snprintf(w->err + at, CONF_ERR_BYTES - (size_t)at, "%s", why);
+		}
+		yaml_event_delete(&ev);
+	}
+	yaml_parser_delete(&p);
+	return why ? -EINVAL : 0;
+}
+
 int conf_yaml_parse(struct conf *c, const char *path, const void *text, size_t bytes,
 		    char err[CONF_ERR_BYTES])
 {
@@ -331,6 +410,9 @@ int conf_yaml_parse(struct conf *c, const char *path, const void *text, size_t b
 	int rc;
 
 	snprintf(err, CONF_ERR_BYTES, "%s: no memory", path);
+	rc = yaml_check_bounds(&w, text, bytes);
+	if (rc)
+		return rc;
 	if (!yaml_parser_initialize(&p))
 		return -ENOMEM;
 	yaml_parser_set_input_string(&p, text, bytes);

@@ -109,6 +109,12 @@ static const struct {
 	{"transports:\n- tcq: {}\n", {"f.yaml:2:3: 'tcq' is no transport, expected vfu"}},
 	{"transports:\n- vfu\n", {"f.yaml:2:3: this is no transport"}},
 	{"transports:\n- vfu: {dri: /x}\n", {"f.yaml:2:9: 'dri' is no key", "dir, max_clients"}},
+	{"transports:\n- vfu: {dir: /x}\n- vfu: {max_clients: 2}\n",
+	 {"f.yaml:3:3: vfu is there twice, expected it once"}},
+	{"transports:\n- vfu:\n- vfu:\n", {"f.yaml:3:3: vfu is there twice"}},
+	{"namespaces:\n- {name: '3', size: 1G}\n", {"f.yaml:2:10: name: '3'", "digits alone"}},
+	{"namespaces:\n- {name: \"a\\tb\", size: 1G}\n", {"f.yaml:2:10: name: ", "control"}},
+	{"namespaces:\n- {name: '', size: 1G}\n", {"f.yaml:2:10: name: ''", "1 to 63"}},
 	{"http: {listen: 'example.org:80'}\n", {"f.yaml:1:16: ", "in numbers"}},
 	{"http: {listen: '127.0.0.1:65536'}\n", {"f.yaml:1:16: ", "a port"}},
 	{"http: {listen: '::1:80'}\n", {"f.yaml:1:16: ", "[ADDR6]:PORT"}},
@@ -142,15 +148,46 @@ static void test_bounds(void **state)
 		n += (size_t)sprintf(text + n, "- *a\n");
 	assert_int_equal(parse(c, text), -EINVAL);
 	assert_non_null(strstr(err, "too many namespaces, expected at most 64"));
-	/* Deep nesting ends where the schema does, a mapping of thousands of keys is ours. */
-	memset(text, '[', 3000);
-	text[3000] = 0;
-	assert_int_equal(parse(c, text), -EINVAL);
+	/* A mapping of thousands of keys is ours. */
 	n = 0;
 	for (unsigned i = 0; i < 300; i++)
 		n += (size_t)sprintf(text + n, "k%u: 1\n", i);
 	assert_int_equal(parse(c, text), -EINVAL);
 	assert_non_null(strstr(err, "300 keys, expected at most 256"));
+	free(text);
+	conf_destroy(c);
+}
+
+/* What costs libyaml quadratic time, minutes of it for the longest file, is refused first. */
+static void test_depth(void **state)
+{
+	struct conf *c = conf_create();
+	char *text = malloc(1u << 20);
+	size_t n;
+
+	for (n = 100; n <= 900000; n *= 30) {
+		strcpy(text, "a: ");
+		memset(text + 3, '[', n);
+		text[3 + n] = 0;
+		assert_int_equal(parse(c, text), -EINVAL);
+		assert_string_equal(err,
+				    "f.yaml:1:19: nested too deep, expected at most 16 levels");
+	}
+	n = (size_t)sprintf(text, "reactors: 3\nx:\n");
+	for (unsigned i = 0; i < 64; i++)
+		n += (size_t)sprintf(text + n, "- &a%u 1\n", i);
+	assert_int_equal(parse(c, text), -EINVAL);
+	assert_non_null(strstr(err, "f.yaml:2:1: 'x' is no key"));
+	for (unsigned i = 64; i < 80000; i++)
+		n += (size_t)sprintf(text + n, "- &a%u 1\n", i);
+	assert_int_equal(parse(c, text), -EINVAL);
+	assert_non_null(
+		strstr(err, "f.yaml:67:3: too many anchors or aliases, expected at most 64"));
+	n = (size_t)sprintf(text, "reactors: &a 3\nx:\n");
+	for (unsigned i = 0; i < 100000; i++)
+		n += (size_t)sprintf(text + n, "- *a\n");
+	assert_int_equal(parse(c, text), -EINVAL);
+	assert_non_null(strstr(err, "f.yaml:67:3: too many anchors or aliases"));
 	free(text);
 	conf_destroy(c);
 }
@@ -171,7 +208,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sample),	 cmocka_unit_test(test_small),
 		cmocka_unit_test(test_mistakes), cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_depth),	 cmocka_unit_test(test_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
