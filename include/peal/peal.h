@@ -76,7 +76,8 @@ struct peal_opts {
  *                             seconds. With ssd (which wants dram), what memory gives up goes to
  *                             DIR/ssd. Binary: $PEALD, else beside this program, else beside this
  *                             library, else PATH.
- * o may be NULL. Blocks at most timeout_ms (spawn: 10 s).
+ * o may be NULL. Blocks at most timeout_ms (spawn: 10 s, or timeout_ms if that is more; with ssd a
+ * second more for each 64 MiB of it, since a new file is made whole first).
  */
 int peal_open(const char *uri, const struct peal_opts *o, struct peal **p);
 void peal_close(struct peal *p); /* its queues and memory are gone too; NULL is fine */

@@ -19,6 +19,7 @@ import enum
 import functools
 import hashlib
 import struct
+from collections.abc import Callable
 from typing import Union
 
 __all__ = ["DIGEST_BYTES", "FIELD_MAX", "KEY_BYTES", "TAG_BYTES", "Space", "Type"]
@@ -183,7 +184,7 @@ class _Number:
         return struct.pack("<I", value)
 
 
-_FIELDS = (
+_FIELDS: tuple[Callable[[Space], bytes], ...] = (
     _Text("model", 1),
     _Text("revision"),
     _Text("dtype", 1),

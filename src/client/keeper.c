@@ -47,6 +47,18 @@ unsigned keeper_fork_gen(void)
 	return atomic_load_explicit(&keeper_forks, memory_order_relaxed);
 }
 
+/*
+ * What a daemon may take to come up: where it has an SSD, it makes its files whole first, which a
+ * slow device does at 64 MiB a second.
+ */
+static uint64_t keeper_spawn_ns(const struct peal *p)
+{
+	uint64_t asked_ns = p->opts.timeout_ms * MONO_NS_PER_MS;
+	uint64_t ns = KEEPER_SPAWN_NS + (p->uri.ssd_bytes >> 26) * MONO_NS_PER_S;
+
+	return asked_ns > ns ? asked_ns : ns;
+}
+
 static int keeper_connect(struct peal *p, uint64_t deadline_ns, struct conn **c)
 {
 	struct conn_opts o = {
@@ -90,7 +102,7 @@ static void keeper_lose(struct peal *p, struct conn *c)
 /* One try. The thread's message becomes what callers read meanwhile. */
 static void keeper_retry(struct peal *p)
 {
-	uint64_t deadline = mono_ns() + (p->uri.is_spawn ? KEEPER_SPAWN_NS : KEEPER_TRY_NS);
+	uint64_t deadline = mono_ns() + (p->uri.is_spawn ? keeper_spawn_ns(p) : KEEPER_TRY_NS);
 	struct conn *c;
 	int err = keeper_connect(p, deadline, &c);
 
@@ -160,8 +172,8 @@ int keeper_start(struct peal *p)
 	uint64_t now = mono_ns();
 	sigset_t all, before;
 	struct conn *c;
-	int err = keeper_connect(p, p->uri.is_spawn ? now + KEEPER_SPAWN_NS : call_deadline(p, 0),
-				 &c);
+	int err = keeper_connect(
+		p, p->uri.is_spawn ? now + keeper_spawn_ns(p) : call_deadline(p, 0), &c);
 
 	if (err)
 		return err;
