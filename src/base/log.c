@@ -19,6 +19,7 @@
 #include "base/container.h"
 
 #define LOG_LINE_BYTES 1024
+#define LOG_HELD_BYTES 48u
 
 static const char *const log_names[] = {"err", "warn", "info", "debug"};
 
@@ -86,21 +87,23 @@ void log_set_sink(log_sink_fn fn, void *arg)
 	log_sink_arg = arg;
 }
 
-void log_line(enum log_level level, const char *fmt, ...)
+static void log_out(enum log_level level, uint64_t held, const char *fmt, va_list ap)
 {
 	int err = errno;
 	char line[LOG_LINE_BYTES];
 	size_t n = log_prefix(line, sizeof(line), level);
-	va_list ap;
 	int len;
 
-	va_start(ap, fmt);
 	/* %m must see the caller's errno, which the clock may have changed. */
 	errno = err;
 	len = vsnprintf(line + n, sizeof(line) - n, fmt, ap);
-	va_end(ap);
 	if (len > 0)
 		n = min_t(size_t, n + (size_t)len, sizeof(line) - 1);
+	if (held) {
+		n = min_t(size_t, n, sizeof(line) - LOG_HELD_BYTES);
+		n += (size_t)snprintf(line + n, LOG_HELD_BYTES, " (and %llu more like this)",
+				      (unsigned long long)held);
+	}
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)line[i] < ' ')
 			line[i] = ' ';
@@ -108,4 +111,49 @@ void log_line(enum log_level level, const char *fmt, ...)
 	log_sink(log_sink_arg, level, line, n);
 	pthread_mutex_unlock(&log_lock);
 	errno = err;
+}
+
+void log_line(enum log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_out(level, 0, fmt, ap);
+	va_end(ap);
+}
+
+/*
+ * A token bucket told as the time at which it is full again (GCRA): every line puts that off by
+ * LOG_SOME_EVERY_NS, and none is said that would put it further off than a burst.
+ */
+bool log_some_take(struct log_some *ls, uint64_t now_ns, uint64_t *held)
+{
+	uint64_t old = atomic_load_explicit(&ls->full_ns, memory_order_relaxed), new;
+
+	do {
+		new = (old > now_ns ? old : now_ns) + LOG_SOME_EVERY_NS;
+		if (new - now_ns > LOG_SOME_BURST * LOG_SOME_EVERY_NS) {
+			atomic_fetch_add_explicit(&ls->nr_held, 1, memory_order_relaxed);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(
+		&ls->full_ns, &old, new, memory_order_relaxed, memory_order_relaxed));
+	*held = atomic_exchange_explicit(&ls->nr_held, 0, memory_order_relaxed);
+	return true;
+}
+
+void log_some_line(struct log_some *ls, enum log_level level, const char *fmt, ...)
+{
+	int err = errno;
+	struct timespec ts;
+	uint64_t held;
+	va_list ap;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	if (!log_some_take(ls, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec, &held))
+		return;
+	errno = err;
+	va_start(ap, fmt);
+	log_out(level, held, fmt, ap);
+	va_end(ap);
 }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum log_level { LOG_LEVEL_ERR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
@@ -45,4 +46,33 @@ __attribute__((format(printf, 2, 3))) void log_line(enum log_level level, const 
 		static atomic_flag log_once_ = ATOMIC_FLAG_INIT; \
 		if (!atomic_flag_test_and_set_explicit(&log_once_, memory_order_relaxed)) \
 			log_warn(__VA_ARGS__); \
+	} while (0)
+
+/*
+ * For what somebody outside can bring about as often as he likes: from each place in the program
+ * LOG_SOME_BURST lines at once and one per LOG_SOME_EVERY_NS on the long run; a line that gets
+ * through after a gap ends with how many did not.
+ */
+#define LOG_SOME_BURST 20u
+#define LOG_SOME_EVERY_NS 10000000000ull
+
+struct log_some {
+	_Atomic uint64_t full_ns; /* when the place may say a whole burst again */
+	_Atomic uint64_t nr_held;
+};
+
+/* May a line go out at now_ns? Then *held is how many did not since the last one. */
+bool log_some_take(struct log_some *ls, uint64_t now_ns, uint64_t *held);
+
+__attribute__((format(printf, 3, 4))) void log_some_line(struct log_some *ls, enum log_level level,
+							 const char *fmt, ...);
+
+#define log_some_warn(...) log_some_at(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_some_info(...) log_some_at(LOG_LEVEL_INFO, __VA_ARGS__)
+
+#define log_some_at(level, ...) \
+	do { \
+		static struct log_some log_some_; \
+		if (log_is_on(level)) \
+			log_some_line(&log_some_, level, __VA_ARGS__); \
 	} while (0)

@@ -13,9 +13,12 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/log_thread.h"
 #include "base/parse.h"
 #include "mem/mem.h"
 #include "peald/peald_node.h"
+
+#define MAIN_LOG_WAIT_MS 1000u
 
 static void main_limits(void)
 {
@@ -52,13 +55,16 @@ int main(int argc, char **argv)
 	log_set_level(c->log_level);
 	main_limits();
 	main_block(&stop);
-	err = mem_guard_init();
+	err = log_thread_start(STDERR_FILENO);
+	if (!err)
+		err = mem_guard_init();
 	if (!err)
 		err = peald_node_create(c, &node);
 	if (!err)
 		err = peald_node_start(node);
 	if (err) {
 		log_err("peald does not start: %s", strerror(-err));
+		log_thread_stop(MAIN_LOG_WAIT_MS);
 		return 1;
 	}
 	format_size(c->dram_bytes, size);
@@ -72,5 +78,6 @@ int main(int argc, char **argv)
 	peald_node_destroy(node);
 	conf_destroy(c);
 	log_info("stopped");
+	log_thread_stop(MAIN_LOG_WAIT_MS);
 	return 0;
 }

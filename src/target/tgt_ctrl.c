@@ -348,8 +348,8 @@ static void ctrl_keep_alive_end(struct timeout *t)
 {
 	struct tgt_ctrl *c = container_of(t, struct tgt_ctrl, keep_alive);
 
-	log_warn("controller %u (%s): no Keep Alive within %u ms, stopped", c->id, c->host,
-		 c->feat.kato_ms);
+	log_some_warn("controller %u (%s): no Keep Alive within %u ms, stopped", c->id, c->host,
+		      c->feat.kato_ms);
 	c->is_fatal = true;
 	c->is_armed = false;
 	ctrl_step(c);

@@ -37,7 +37,7 @@ static void record_end(struct replay_record *rec, int err)
 {
 	rec->err = err;
 	rec->fill = 0;
-	log_warn("%s: recording stopped after %u commands: %s", rec->path, rec->nr_cmds,
+	log_some_warn("%s: recording stopped after %u commands: %s", rec->path, rec->nr_cmds,
 		 strerror(-err));
 }
 

@@ -94,20 +94,20 @@ static void vfu_accepted(struct vfu *v, int fd)
 	int err;
 
 	if (v->nr_devs >= v->max_clients) {
-		log_once_warn("vfu: %s: more than %u clients, refused", v->path, v->max_clients);
+		log_some_warn("vfu: %s: more than %u clients, refused", v->path, v->max_clients);
 		vfu_sock_close(fd);
 		return;
 	}
 	/* Else somebody who comes and goes could fill our table with descriptors. */
 	if (fd_drop_nr_stuck() > FD_DROP_MANY) {
-		log_once_warn("vfu: %s: too many descriptors that can't be closed, refused",
+		log_some_warn("vfu: %s: too many descriptors that can't be closed, refused",
 			      v->path);
 		vfu_sock_close(fd);
 		return;
 	}
 	err = vfu_dev_create(v, fd);
 	if (err) {
-		log_warn("vfu: %s: new client: %s, refused", v->path, strerrorname_np(-err));
+		log_some_warn("vfu: %s: new client: %s, refused", v->path, strerrorname_np(-err));
 		vfu_sock_close(fd);
 	}
 }
@@ -123,7 +123,7 @@ static void vfu_ready(struct io_req *io, int res)
 		if (fd >= 0) {
 			vfu_accepted(v, fd);
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-			log_once_warn("vfu: %s: accept: %s", v->path, strerrorname_np(errno));
+			log_some_warn("vfu: %s: accept: %s", v->path, strerrorname_np(errno));
 			timeout_set(vfu_home_reactor(v), &v->again,
 				    reactor_now_ns(vfu_home_reactor(v)) + VFU_AGAIN_NS);
 			return;

@@ -140,11 +140,12 @@ int vfu_dev_record(struct vfu_dev *d)
 	o.path = path;
 	err = replay_record_open(&o, &rec);
 	if (err) {
-		log_warn("vfu: %s: %s: %s, not recorded", d->host, path, strerrorname_np(-err));
+		log_some_warn("vfu: %s: %s: %s, not recorded", d->host, path,
+			      strerrorname_np(-err));
 		return err;
 	}
 	d->rec = rec;
-	log_info("vfu: %s is recorded to %s", d->host, path);
+	log_some_info("vfu: %s is recorded to %s", d->host, path);
 	return 0;
 }
 
@@ -171,8 +172,8 @@ int vfu_dev_negotiate(struct vfu_dev *d)
 	tgt_ctrl_set_priv(d->ctrl, d);
 	if (d->vfu->record_dir && !d->vfu->is_record_asked)
 		vfu_dev_record(d);
-	log_info("vfu: %s attached as controller %u%s", d->host, tgt_ctrl_id(d->ctrl),
-		 d->is_operator ? ", operator" : "");
+	log_some_info("vfu: %s attached as controller %u%s", d->host, tgt_ctrl_id(d->ctrl),
+		      d->is_operator ? ", operator" : "");
 	return 0;
 }
 
@@ -226,7 +227,7 @@ static void vfu_dev_destroy(struct vfu_dev *d)
 
 	must(d->nr_queues == 0 && d->nr_maps == 0 && d->nr_dying == 0);
 	if (d->ctrl) {
-		log_info("vfu: %s gone, controller %u free", d->host, tgt_ctrl_id(d->ctrl));
+		log_some_info("vfu: %s gone, controller %u free", d->host, tgt_ctrl_id(d->ctrl));
 		tgt_ctrl_destroy(d->ctrl);
 	}
 	list_del(&d->node);

@@ -107,7 +107,7 @@ static void vfu_proto_version(struct vfu_dev *d)
 	}
 	json_decref(root);
 	if (err) {
-		log_warn("vfu: %s: VERSION refused: %s", d->host, strerrorname_np(-err));
+		log_some_warn("vfu: %s: VERSION refused: %s", d->host, strerrorname_np(-err));
 		d->sock.is_closing = true;
 		vfu_sock_fail(d, -err);
 		return;

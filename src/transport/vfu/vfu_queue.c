@@ -48,7 +48,7 @@ static void vfu_queue_fatal_home(struct mbox_msg *m)
 
 	if (d->is_disabling)
 		return;
-	log_warn("vfu: %s: a ring's memory is gone, controller failed", d->host);
+	log_some_warn("vfu: %s: a ring's memory is gone, controller failed", d->host);
 	tgt_ctrl_fatal(d->ctrl);
 }
 
@@ -340,7 +340,7 @@ static void vfu_queue_enable(struct tgt_ctrl *c, const struct tgt_queue_params *
 		}
 	}
 	if (err)
-		log_warn("vfu: %s: admin queues: %s", d->host, strerrorname_np(-err));
+		log_some_warn("vfu: %s: admin queues: %s", d->host, strerrorname_np(-err));
 	tgt_ctrl_enabled(c, err == 0);
 }
 
@@ -420,7 +420,7 @@ static void vfu_queue_keep_alive_lost(struct tgt_ctrl *c, const char *why)
 {
 	struct vfu_dev *d = tgt_ctrl_priv(c);
 
-	log_warn("vfu: %s: %s, closed", d->host, why);
+	log_some_warn("vfu: %s: %s, closed", d->host, why);
 	vfu_sock_shut(d);
 }
 

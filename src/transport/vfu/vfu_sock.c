@@ -273,7 +273,7 @@ static void vfu_sock_wait(struct vfu_dev *d, uint32_t mask)
 static void vfu_sock_bad(struct vfu_dev *d, int err)
 {
 	if (err != -EPIPE && err != -ECONNRESET)
-		log_warn("vfu: %s: %s on its socket, closed", d->host, strerrorname_np(-err));
+		log_some_warn("vfu: %s: %s on its socket, closed", d->host, strerrorname_np(-err));
 	vfu_sock_shut(d);
 }
 
@@ -300,7 +300,7 @@ static bool vfu_sock_step(struct vfu_dev *d)
 		vfu_sock_wait(d, POLLIN);
 	if (res == -EMSGSIZE || res == -EBADMSG) {
 		/* say so, then hang up: what follows isn't a message */
-		log_warn("vfu: %s: malformed message, closed", d->host);
+		log_some_warn("vfu: %s: malformed message, closed", d->host);
 		s->is_closing = true;
 		vfu_sock_fail(d, EINVAL);
 		return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.h: levels, the shape of a line, cutting, one line from a place that repeats, and whole lines
- * from many threads.
+ * log.h: levels, the shape of a line, cutting, one line from a place that repeats, a few of
+ * one that others can make repeat, and whole lines from many threads.
  */
 #include "unit.h"
 
@@ -117,6 +117,37 @@ static void t_once(void **state)
 	assert_int_equal(c->nr, 2);
 }
 
+static void t_some(void **state)
+{
+	struct capture *c = *state;
+	struct log_some ls = {0};
+	uint64_t held = 7, now = 5;
+
+	for (unsigned i = 0; i < LOG_SOME_BURST; i++) {
+		assert_true(log_some_take(&ls, now, &held));
+		assert_int_equal(held, 0);
+	}
+	for (unsigned i = 0; i < 1000; i++)
+		assert_false(log_some_take(&ls, now, &held));
+	assert_false(log_some_take(&ls, now + LOG_SOME_EVERY_NS - 1, &held));
+	assert_true(log_some_take(&ls, now + LOG_SOME_EVERY_NS, &held));
+	assert_int_equal(held, 1001);
+	assert_false(log_some_take(&ls, now + LOG_SOME_EVERY_NS, &held));
+	now += 1000 * LOG_SOME_EVERY_NS;
+	for (unsigned i = 0; i < LOG_SOME_BURST; i++)
+		assert_true(log_some_take(&ls, now, &held));
+	assert_false(log_some_take(&ls, now, &held));
+
+	/* a flood of one place, whatever it says */
+	for (int i = 0; i < 5000; i++)
+		log_some_warn("client %d did it", i);
+	assert_in_range(c->nr, LOG_SOME_BURST, LOG_SOME_BURST + 5);
+	/* what was held is told behind a text of any length */
+	ls = (struct log_some){.nr_held = 12};
+	log_some_line(&ls, LOG_LEVEL_WARN, "%2000d", 1);
+	assert_non_null(strstr(c->last, " (and 12 more like this)"));
+}
+
 static void *spam(void *arg)
 {
 	for (int i = 0; i < 500; i++)
@@ -166,6 +197,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_levels, setup, teardown),
 		cmocka_unit_test_setup_teardown(t_text, setup, teardown),
 		cmocka_unit_test_setup_teardown(t_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(t_some, setup, teardown),
 		cmocka_unit_test_setup_teardown(t_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(t_stderr, setup, teardown),
 	};
