@@ -12,7 +12,8 @@
  *
  * What it promises: an acknowledged Flush, or Write with FUA, is on the disk; a read that fails is
  * an error and never zeros; when writing back has failed once, nothing is acknowledged as durable
- * or written any more, since the kernel tells of such a loss only once.
+ * or written any more, since the kernel tells of such a loss only once. The same when the file has
+ * become shorter: a write behind its new end would turn what is gone into zeros.
  */
 #ifndef BLK_BLK_H
 #define BLK_BLK_H

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/container.h"
 #include "base/log.h"
@@ -219,6 +220,23 @@ static uint16_t cmd_check(struct blk_cmd *cmd, uint8_t flags)
 	return st;
 }
 
+/* A call that asks no disk. The size of a block device isn't st_size, nor does it change. */
+static bool cmd_is_lost(struct blk_cmd *cmd)
+{
+	struct blk_ns *bn = blk_ns_of(blk_req_of(cmd));
+	struct stat st;
+
+	if (atomic_load(&bn->is_lost))
+		return true;
+	if (fstat(bn->fd, &st) || !S_ISREG(st.st_mode) ||
+	    (uint64_t)st.st_size >= bn->nr_lbas << bn->lba_shift)
+		return false;
+	if (!atomic_exchange(&bn->is_lost, true))
+		log_warn("namespace %u, %s: the file has become shorter, no more writes are taken",
+			 bn->ns.nsid, bn->ns.name);
+	return true;
+}
+
 void blk_cmd_execute(struct tgt_req *req)
 {
 	const struct cmd_entry *e = &cmd_table[req->sqe.opc];
@@ -240,7 +258,7 @@ void blk_cmd_execute(struct tgt_req *req)
 		tgt_req_fail(req, st);
 		return;
 	}
-	if ((e->flags & CMD_WRITES) && atomic_load(&blk_ns_of(req)->is_lost)) {
+	if ((e->flags & CMD_WRITES) && cmd_is_lost(cmd)) {
 		tgt_req_complete(req, NVME_ST_WRITE_FAULT);
 		return;
 	}

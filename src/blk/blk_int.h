@@ -61,7 +61,7 @@ struct blk_ns {
 	int fd;
 	uint32_t lba_shift;
 	uint64_t nr_lbas;
-	/* fsync failed once: what the page cache had may be gone, see blk.h */
+	/* fsync failed once, or the file became shorter: what it had may be gone, see blk.h */
 	_Atomic bool is_lost;
 	_Atomic uint32_t nr_alerts;
 	struct blk_bufs *bufs[REACTORS_MAX]; /* one per worker, that worker's */

@@ -115,6 +115,11 @@ static void t_truncated(void **state)
 	assert_int_equal(ftruncate(h.fd, 100 * LBA), 0);
 	assert_int_equal(blk_host_read(&h, 0, 100), 0);
 	assert_int_equal(blk_host_read(&h, 50, 100), NVME_ST_READ_ERROR);
+	/* A write behind the end would make zeros of what is gone. */
+	assert_int_equal(blk_host_write(&h, 1000, 1), NVME_ST_WRITE_FAULT);
+	assert_int_equal(blk_host_read(&h, 100, 1), NVME_ST_READ_ERROR);
+	assert_int_equal(blk_host_write(&h, 0, 1), NVME_ST_WRITE_FAULT);
+	assert_int_equal(blk_host_read(&h, 0, 100), 0);
 	blk_host_fini(&h);
 }
 
