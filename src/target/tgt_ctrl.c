@@ -124,7 +124,7 @@ static bool ctrl_check_cc(const struct tgt_ctrl *c)
 	uint32_t iosqes = c->cc >> 16 & 0xf, iocqes = c->cc >> 20 & 0xf;
 	uint32_t asqs = c->aqa & 0xfff, acqs = c->aqa >> 16 & 0xfff;
 
-	if (css != 0 && css != 6 && css != 7)
+	if (css != 0 && css != 6)
 		return false;
 	if (mps || ams)
 		return false;

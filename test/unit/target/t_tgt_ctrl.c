@@ -68,7 +68,7 @@ static void test_bad_enable(void **state)
 	} cases[] = {
 		{0x00460061, 0x001f001f, true, true},  /* CSS 6 */
 		{0x00460001, 0x001f001f, true, true},  /* CSS 0 */
-		{0x00460071, 0x001f001f, true, true},  /* CSS 7 */
+		{0x00460071, 0x001f001f, true, false}, /* CSS 7: CAP doesn't offer it */
 		{0x00000061, 0x001f001f, true, true},  /* entry sizes may come later */
 		{0x00460011, 0x001f001f, true, false}, /* CSS 1 */
 		{0x00460051, 0x001f001f, true, false}, /* CSS 5 */
