@@ -6,6 +6,7 @@
 #include "base/usock.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -71,6 +72,61 @@ int usock_listen(const char *path, int backlog)
 		return err;
 	}
 	return fd;
+}
+
+static bool usock_is_trusted(uid_t uid)
+{
+	return uid == 0 || uid == geteuid();
+}
+
+/* May anybody rename or remove what others have put there? */
+static bool usock_is_open(const struct stat *st)
+{
+	return (st->st_mode & S_IWOTH) && !(st->st_mode & S_ISVTX);
+}
+
+int usock_folder_make(const char *dir)
+{
+	struct stat st;
+
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		return -errno;
+	if (stat(dir, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	return usock_is_trusted(st.st_uid) && !usock_is_open(&st) ? 0 : -EPERM;
+}
+
+/* SO_PEERCRED of a socket that connected is whoever called listen(). */
+static int usock_check_listener(int fd, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[sizeof(((struct sockaddr_un *)NULL)->sun_path)] = ".";
+	struct stat st;
+	uid_t uid;
+	pid_t pid;
+	int err = usock_peer(fd, &uid, &pid);
+
+	if (err || usock_is_trusted(uid))
+		return err;
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s", slash == path ? 1 : (int)(slash - path), path);
+	if (stat(dir, &st))
+		return -errno;
+	return st.st_uid == uid && !usock_is_open(&st) ? 0 : -EPERM;
+}
+
+int usock_connect(int fd, const char *path)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+
+	if (strlen(path) >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sa.sun_path, path);
+	if (connect(fd, (const struct sockaddr *)&sa, sizeof(sa)))
+		return -errno;
+	return usock_check_listener(fd, path);
 }
 
 int usock_peer(int fd, uid_t *uid, pid_t *pid)

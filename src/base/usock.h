@@ -15,5 +15,18 @@
  */
 int usock_listen(const char *path, int backlog);
 
+/*
+ * The folder that sockets of ours are in, made with mode 0755 if it isn't there. -EPERM: neither
+ * root nor this user owns it, or everybody may write there and take our names away; -errno.
+ */
+int usock_folder_make(const char *dir);
+
+/*
+ * Connects fd, a stream socket, to path and makes sure who listens there: root, this user, or
+ * whoever owns the folder when others can't rename what is in it. 0 or -errno: -ENAMETOOLONG;
+ * -EPERM: it is somebody else. Nothing has been said to him.
+ */
+int usock_connect(int fd, const char *path);
+
 /* Who connected, by the kernel's word. 0 or -errno. */
 int usock_peer(int fd, uid_t *uid, pid_t *pid);

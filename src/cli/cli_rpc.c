@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/mono.h"
+#include "base/usock.h"
 
 #define RPC_REPLY_BYTES (16u << 20)
 #define RPC_NOT_FOUND (-32001)
@@ -42,7 +42,6 @@ static int rpc_path(const struct cli *c, char path[CLI_RPC_PATH_BYTES])
 
 int cli_rpc_open(const struct cli *c, struct cli_rpc *r)
 {
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int err;
 
 	memset(r, 0, sizeof(*r));
@@ -50,11 +49,10 @@ int cli_rpc_open(const struct cli *c, struct cli_rpc *r)
 	err = rpc_path(c, r->path);
 	if (err)
 		return err;
-	strcpy(sa.sun_path, r->path);
 	r->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (r->fd < 0 || connect(r->fd, (struct sockaddr *)&sa, sizeof(sa)))
-		return -errno;
-	return 0;
+	err = r->fd < 0 ? -errno : usock_connect(r->fd, r->path);
+	errno = -err;
+	return err;
 }
 
 void cli_rpc_close(struct cli_rpc *r)

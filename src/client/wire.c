@@ -11,12 +11,12 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/mono.h"
 #include "base/must.h"
+#include "base/usock.h"
 
 #define WIRE_RETRY_MS 5
 
@@ -49,18 +49,15 @@ static int wire_wait(struct wire *w, short events, uint64_t deadline_ns)
 
 int wire_open(struct wire *w, const char *path, uint64_t deadline_ns)
 {
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int err;
 
 	if (fd < 0)
 		return -errno;
-	if (strlen(path) >= sizeof(sa.sun_path))
-		return -ENAMETOOLONG;
-	memcpy(sa.sun_path, path, strlen(path) + 1);
-	while (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
+	while ((err = usock_connect(fd, path)) < 0) {
 		/* EAGAIN: the backlog is full, and there is nothing to poll for. */
-		if (errno != EAGAIN && errno != EINTR)
-			return -errno;
+		if (err != -EAGAIN && err != -EINTR)
+			return err;
 		if (wire_left_ms(deadline_ns) == 0)
 			return -ETIMEDOUT;
 		poll(NULL, 0, WIRE_RETRY_MS);

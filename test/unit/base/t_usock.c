@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/usock.h"
@@ -64,11 +66,99 @@ static void test_refused(void **state)
 	assert_int_equal(usock_listen(path, 4), -ENAMETOOLONG);
 }
 
+/* Folders that somebody else could put his own socket into. */
+static void test_folder(void **state)
+{
+	char dir[128];
+
+	snprintf(dir, sizeof(dir), "%s/d", folder);
+	assert_int_equal(usock_folder_make(dir), 0);
+	assert_int_equal(usock_folder_make(dir), 0);
+	assert_int_equal(chmod(dir, 0777), 0);
+	assert_int_equal(usock_folder_make(dir), -EPERM);
+	assert_int_equal(chmod(dir, 01777), 0);
+	assert_int_equal(usock_folder_make(dir), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(chmod(dir, 0755), 0);
+		assert_int_equal(chown(dir, 65534, 65534), 0);
+		assert_int_equal(usock_folder_make(dir), -EPERM);
+	}
+	rmdir(dir);
+	snprintf(dir, sizeof(dir), "%s/no/d", folder);
+	assert_int_equal(usock_folder_make(dir), -ENOENT);
+	assert_int_equal(usock_folder_make("/dev/null"), -ENOTDIR);
+}
+
+/* A listener of uid 65534 at dir/s, in a process of its own. Its pid. */
+static pid_t listen_as_nobody(const char *path)
+{
+	int go[2];
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (setuid(65534) || usock_listen(path, 4) < 0)
+			_exit(1);
+		if (write(go[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	close(go[1]);
+	assert_int_equal(read(go[0], &c, 1), 1);
+	close(go[0]);
+	return pid;
+}
+
+static void test_connect(void **state)
+{
+	char path[128], dir[100];
+	int fd = usock_listen(sa.sun_path, 4), client = socket(AF_UNIX, SOCK_STREAM, 0);
+	pid_t pid;
+
+	assert_int_equal(usock_connect(client, sa.sun_path), 0);
+	close(client);
+	close(fd);
+	unlink(sa.sun_path);
+	if (geteuid())
+		return; /* the rest takes two users */
+	snprintf(dir, sizeof(dir), "%s/d", folder);
+	snprintf(path, sizeof(path), "%s/s", dir);
+	assert_int_equal(chmod(folder, 0755), 0);
+	assert_int_equal(mkdir(dir, 0755), 0);
+	/* Where everybody makes files, as in /tmp, the listener has to be root or ourselves. */
+	assert_int_equal(chmod(dir, 01777), 0);
+	pid = listen_as_nobody(path);
+	client = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(usock_connect(client, path), -EPERM);
+	close(client);
+	/* In his own folder he is who was meant. */
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(chown(dir, 65534, 65534), 0);
+	client = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(usock_connect(client, path), 0);
+	close(client);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	unlink(path);
+	rmdir(dir);
+	client = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(usock_connect(client, path), -ENOENT);
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = 0;
+	assert_int_equal(usock_connect(client, path), -ENAMETOOLONG);
+	close(client);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_listen),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_connect),
 	};
 	int rc;
 
