@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,6 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
-#include "base/hash.h"
 #include "blk/blk_int.h"
 
 /* A file's blocks are no part of the memory that the node's capacity counts. */
@@ -102,19 +102,14 @@ static int ns_bufs(struct blk_ns *bn, struct tgt_subsys *ss)
 	return 0;
 }
 
-/* From the path, so that it is the same disk to a host after a restart. */
-static void ns_ids(struct blk_ns *bn, const char *path)
+/* From the path, so that it is the same disk to a host after a restart; never a KV name's. */
+static void ns_ids(struct blk_ns *bn, struct tgt_subsys *ss, const char *path)
 {
 	auto_free char *full = realpath(path, NULL);
-	const char *text = full ? full : path;
-	uint64_t a = hash_xxh3(text, strlen(text), 3);
-	uint64_t b = hash_xxh3(text, strlen(text), 4);
+	char text[PATH_MAX + 8];
 
-	memcpy(bn->ns.nguid, &a, 8);
-	memcpy(bn->ns.nguid + 8, &b, 8);
-	memcpy(bn->ns.uuid, bn->ns.nguid, 16);
-	bn->ns.uuid[6] = (bn->ns.uuid[6] & 0x0f) | 0x80; /* RFC 9562: version 8 */
-	bn->ns.uuid[8] = (bn->ns.uuid[8] & 0x3f) | 0x80;
+	snprintf(text, sizeof(text), "block\n%s", full ? full : path);
+	tgt_subsys_ns_ids(ss, &bn->ns, text);
 	snprintf(bn->ns.name, sizeof(bn->ns.name), "%s", path);
 }
 
@@ -141,7 +136,7 @@ int blk_ns_create(struct tgt_subsys *ss, const struct blk_ns_opts *o, struct tgt
 		ns_free(bn);
 		return err;
 	}
-	ns_ids(bn, o->path);
+	ns_ids(bn, ss, o->path);
 	*ns = &bn->ns;
 	return 0;
 }

@@ -64,6 +64,7 @@ struct conf_vfu {
 	char dir[CONF_SOCKET_BYTES - 6]; /* "/cntrl" */
 	char record[1024];		 /* "": off */
 	bool is_record_all;
+	bool is_record_values;
 	uint32_t max_clients;
 };
 
@@ -89,6 +90,7 @@ struct conf {
 	uint8_t log_level;  /* enum log_level */
 	char http_host[64]; /* numeric; "": no HTTP */
 	uint16_t http_port;
+	char id[CONF_NAME_BYTES];	    /* "": of this machine and dir */
 	char rpc_socket[CONF_SOCKET_BYTES]; /* "none": no RPC */
 	struct conf_ssd ssd;
 	struct conf_vfu vfu;

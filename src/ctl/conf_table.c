@@ -270,6 +270,16 @@ static const struct opt daemon_rows[] = {
 	 .max = UINT32_MAX - 1,
 	 .dflt_help = "its size / 4 KiB",
 	 .help = "Most keys of a namespace that doesn't say"},
+	{.key = "id",
+	 .name = "id",
+	 .arg = "TEXT",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf, id),
+	 .min = 1,
+	 .expected = "a text",
+	 .dflt_help = "made of the machine, its name and --dir",
+	 .help = "What makes this daemon's NQN, serial number and namespace identifiers its own: "
+		 "the same text gives the same ones"},
 	{.key = "linger",
 	 .name = "linger",
 	 .arg = "SECONDS",
@@ -400,9 +410,8 @@ static const struct opt vfu_rows[] = {
 	 .min = 1,
 	 .expected = "a path",
 	 .dflt_help = "no recording",
-	 .help = "Record each controller's commands, without values, to a file there: for replay "
-		 "and "
-		 "bug reports"},
+	 .help = "Record each controller's commands, without values, to a file of its own there: "
+		 "for replay and bug reports"},
 	{.key = "record_all",
 	 .name = "record-all",
 	 .arg = "yes|no",
@@ -410,6 +419,14 @@ static const struct opt vfu_rows[] = {
 	 OPT_FIELD(conf_vfu, is_record_all),
 	 .dflt = "yes",
 	 .help = "With record: all controllers from the start; no: each when peal record names it"},
+	{.key = "record_values",
+	 .name = "record-values",
+	 .arg = "yes|no",
+	 .kind = OPT_BOOL,
+	 OPT_FIELD(conf_vfu, is_record_values),
+	 .dflt = "no",
+	 .help = "With record: what is stored is recorded too, up to 64 KiB of each value; values "
+		 "are parts of prompts"},
 };
 
 const struct opt_group conf_vfu = {

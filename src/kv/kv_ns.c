@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/container.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/parse.h"
@@ -266,19 +265,6 @@ static const struct tgt_ns_ops kv_ns_ops = {
 	.destroy = ns_destroy,
 };
 
-/* From the name, so that a restarted daemon's namespace is the same one to a host. */
-static void ns_ids(struct kv_ns *kn)
-{
-	uint64_t a = hash_xxh3(kn->ns.name, strlen(kn->ns.name), 1);
-	uint64_t b = hash_xxh3(kn->ns.name, strlen(kn->ns.name), 2);
-
-	memcpy(kn->ns.nguid, &a, 8);
-	memcpy(kn->ns.nguid + 8, &b, 8);
-	memcpy(kn->ns.uuid, kn->ns.nguid, 16);
-	kn->ns.uuid[6] = (kn->ns.uuid[6] & 0x0f) | 0x80; /* RFC 9562: version 8, our own making */
-	kn->ns.uuid[8] = (kn->ns.uuid[8] & 0x3f) | 0x80;
-}
-
 static void ns_defaults(struct kv_ns *kn, const struct kv_ns_opts *o)
 {
 	kn->opts = *o;
@@ -309,7 +295,7 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 	kn->ns.ops = &kv_ns_ops;
 	kn->ns.subsys = ss;
 	ns_defaults(kn, o);
-	ns_ids(kn);
+	tgt_subsys_ns_ids(ss, &kn->ns, kn->ns.name);
 	so = (struct store_set_opts){
 		.name = kn->ns.name,
 		.reactors = node->reactors,

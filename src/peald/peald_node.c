@@ -21,10 +21,12 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "base/parse.h"
+#include "base/usock.h"
 #include "blk/blk.h"
 #include "ctl/ctl.h"
 #include "kv/kv.h"
 #include "mem/mem.h"
+#include "peald/peald_id.h"
 #include "peald/peald_node.h"
 #include "peald/peald_watch.h"
 #include "transport/tr.h"
@@ -218,9 +220,10 @@ static int node_block(struct peald_node *n, const struct conf_block *b, uint32_t
 
 static int node_subsys(struct peald_node *n, const struct conf *o)
 {
+	struct peald_id id;
 	struct tgt_subsys_opts so = {
-		.nqn = "nqn.2026-11.io.peal:kv",
-		.serial = "PEAL0001",
+		.nqn = id.nqn,
+		.serial = id.serial,
 		.model = "Peal KV",
 		.capacity_bytes = o->dram_bytes,
 	};
@@ -228,6 +231,7 @@ static int node_subsys(struct peald_node *n, const struct conf *o)
 	const struct tgt_csi_ops *csi;
 	int err = peald_watch_create(o, &n->watch);
 
+	peald_id_make(o->id, o->vfu.dir, &id);
 	if (!err)
 		err = tgt_subsys_create(&n->tgt, &so, &n->subsys);
 	if (err)
@@ -246,6 +250,36 @@ static int node_subsys(struct peald_node *n, const struct conf *o)
 	return err;
 }
 
+static int node_check_record(const char *dir)
+{
+	struct stat st;
+	int err = 0;
+
+	if (!dir[0])
+		return 0;
+	if (stat(dir, &st) || access(dir, W_OK | X_OK))
+		err = -errno;
+	else if (!S_ISDIR(st.st_mode))
+		err = -ENOTDIR;
+	if (err)
+		log_err("--record %s: %s, expected a folder that can be written", dir,
+			strerror(-err));
+	return err;
+}
+
+static int node_folders(const struct conf *o)
+{
+	int err = usock_folder_make(o->vfu.dir);
+
+	if (err == -EPERM)
+		log_err("--dir %s: another user owns it, or everybody may write there: expected a "
+			"folder of root or of uid %u",
+			o->vfu.dir, (unsigned)geteuid());
+	else if (err)
+		log_err("--dir %s: %s", o->vfu.dir, strerror(-err));
+	return err ? err : node_check_record(o->vfu.record);
+}
+
 static int node_transport(struct peald_node *n, const struct conf *o)
 {
 	struct vfu_opts vo = {
@@ -255,13 +289,11 @@ static int node_transport(struct peald_node *n, const struct conf *o)
 		.is_busy = o->is_busy,
 		.record_dir = o->vfu.record[0] ? o->vfu.record : NULL,
 		.is_record_asked = !o->vfu.is_record_all,
+		.is_record_values = o->vfu.is_record_values,
 	};
-	int err = 0;
+	int err;
 
-	if (mkdir(o->vfu.dir, 0755) && errno != EEXIST)
-		err = -errno;
-	if (!err)
-		err = vfu_create(n->subsys, &vo, &n->tr);
+	err = vfu_create(n->subsys, &vo, &n->tr);
 	if (!err)
 		err = n->tr->ops->start(n->tr);
 	if (err)
@@ -298,6 +330,8 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 		if (err)
 			log_err("reactor %u: %s", i, strerror(-err));
 	}
+	if (!err)
+		err = node_folders(o);
 	if (!err)
 		err = node_subsys(n, o);
 	if (!err)

@@ -384,6 +384,11 @@ int tgt_subsys_create(const struct tgt_node *node, const struct tgt_subsys_opts 
 		      struct tgt_subsys **ss);
 void tgt_subsys_destroy(struct tgt_subsys *ss); /* no controllers, no namespaces left */
 const struct tgt_node *tgt_subsys_node(const struct tgt_subsys *ss);
+/*
+ * NGUID and UUID of a namespace, from the subsystem's NQN and a text that is the namespace's own
+ * within it: the same to a host after a restart, and another in every subsystem.
+ */
+void tgt_subsys_ns_ids(const struct tgt_subsys *ss, struct tgt_ns *ns, const char *text);
 void tgt_subsys_csi_add(struct tgt_subsys *ss, const struct tgt_csi_ops *ops);
 /* nsid 0 = lowest free. 0, -EEXIST, -ENOSPC (too many, or over the node's capacity). Control
  * plane: worker 0's reactor, or before the reactors run. Hosts that asked for it get an AEN and

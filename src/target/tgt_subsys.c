@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "base/container.h"
+#include "base/hash.h"
 #include "base/must.h"
 
 #define SUBSYS_CNTLID_MAX 0xffef /* Base 2.0, 4.6: above are reserved */
@@ -59,6 +60,23 @@ void tgt_subsys_destroy(struct tgt_subsys *ss)
 const struct tgt_node *tgt_subsys_node(const struct tgt_subsys *ss)
 {
 	return ss->node;
+}
+
+void tgt_subsys_ns_ids(const struct tgt_subsys *ss, struct tgt_ns *ns, const char *text)
+{
+	struct hash_stream st;
+	uint64_t id;
+
+	for (unsigned i = 0; i < 2; i++) {
+		hash_stream_init(&st, i + 1);
+		hash_stream_add(&st, ss->nqn, strlen(ss->nqn) + 1);
+		hash_stream_add(&st, text, strlen(text));
+		id = hash_stream_digest(&st);
+		memcpy(ns->nguid + 8 * i, &id, 8);
+	}
+	memcpy(ns->uuid, ns->nguid, 16);
+	ns->uuid[6] = (ns->uuid[6] & 0x0f) | 0x80; /* RFC 9562: version 8, our own making */
+	ns->uuid[8] = (ns->uuid[8] & 0x3f) | 0x80;
 }
 
 void tgt_subsys_csi_add(struct tgt_subsys *ss, const struct tgt_csi_ops *ops)

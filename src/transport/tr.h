@@ -41,7 +41,8 @@ struct vfu_opts {
 	bool is_busy;	      /* never sleep */
 	/* NULL: off; else each controller's SQEs and CQEs go to a file there (transport/replay) */
 	const char *record_dir;
-	bool is_record_asked; /* ... of those only that an operator names (PEAL_TRACE_RECORD) */
+	bool is_record_values; /* ... with the values that are stored */
+	bool is_record_asked;  /* ... of those only that an operator names (PEAL_TRACE_RECORD) */
 };
 int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr);
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import peer
+import vfu_host
 
 # What is given, and what the message must name: the option, the value, what was expected.
 WRONG = [
@@ -159,6 +160,53 @@ def linger(peald):
         assert not os.path.exists(f'{folder}/cntrl')
 
 
+def identify(folder):
+    """Serial number and NQN of the subsystem, NGUID and UUID of both namespaces."""
+    h = vfu_host.Host(f'{folder}/cntrl')
+    h.attach()
+    h.enable()
+    at = vfu_host.DATA
+    assert h.command(0, 6, prp=vfu_host.IOVA + at, dw10=1)[0] == 0
+    page = bytes(h.mem[at:at + 4096])
+    said = [page[4:24], page[768:1024].rstrip(b'\0')]
+    for nsid in 1, 2:
+        assert h.command(0, 6, nsid=nsid, prp=vfu_host.IOVA + at, dw10=3)[0] == 0
+        said.append(bytes(h.mem[at:at + 4096]))
+    return said
+
+
+def identity(peald):
+    """A host takes two subsystems of one name for two paths to the same data."""
+    seen = {}
+    with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
+        os.mkdir(f'{folder}/kept')
+        # The same folder twice, another one, and twice the same --id in different ones.
+        for name, args in [('kept', []), ('kept', []), ('other', []), ('a', ['--id', 'node 7']),
+                           ('b', ['--id', 'node 7']), ('c', ['--id', 'node 8'])]:
+            d = peer.Daemon(peald, f'{folder}/{name}', '--dram', '4M', *args, '--block',
+                            f'{folder}/disk,size=1M')
+            said = identify(f'{folder}/{name}')
+            d.stop()
+            key = args[1] if args else name
+            assert seen.setdefault(key, said) == said, (key, seen[key], said)
+    for i, what in enumerate(['serial number', 'NQN', 'namespace 1', 'namespace 2']):
+        assert len({said[i] for said in seen.values()}) == len(seen), (what, seen)
+    assert all(said[1].startswith(b'nqn.2014-08.org.nvmexpress:uuid:') for said in seen.values())
+
+
+def folder_of_others(peald):
+    """A folder where somebody else could put his own socket in place of ours; no recordings."""
+    with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
+        os.chmod(folder, 0o777)
+        done = run(peald, '--dir', folder, '--dram', '4M')
+        assert done.returncode == 1 and f'--dir {folder}: another user' in done.stderr, done
+        os.chmod(folder, 0o755)
+        for record in '/nowhere', '/dev/null':
+            done = run(peald, '--dir', folder, '--dram', '4M', '--record', record)
+            assert done.returncode == 1 and f'--record {record}: ' in done.stderr, done
+        assert os.listdir(folder) == [], os.listdir(folder)
+
+
 def main():
     peald = sys.argv[1]
     with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
@@ -169,6 +217,8 @@ def main():
     second(peald)
     nowhere(peald)
     linger(peald)
+    identity(peald)
+    folder_of_others(peald)
 
 
 if __name__ == '__main__':

@@ -8,9 +8,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "nvme/nvme_kv.h"
+#include "peal/vendor.h"
 #include "transport/replay/replay_file.h"
 
 #define RECORD_BUF_BYTES (1u << 20)
@@ -28,6 +31,7 @@ struct replay_record {
 	uint32_t nr_cmds;
 	uint32_t fill;
 	bool has_start;
+	bool has_values;
 	uint64_t start_ns;
 	uint8_t *bounce; /* data_max bytes */
 	uint8_t buf[RECORD_BUF_BYTES];
@@ -38,7 +42,7 @@ static void record_end(struct replay_record *rec, int err)
 	rec->err = err;
 	rec->fill = 0;
 	log_some_warn("%s: recording stopped after %u commands: %s", rec->path, rec->nr_cmds,
-		 strerror(-err));
+		      strerror(-err));
 }
 
 static void record_flush(struct replay_record *rec)
@@ -130,6 +134,21 @@ void replay_record_sqe(struct replay_record *rec, struct tgt_req *req)
 		rec->nr_cmds++;
 }
 
+/* Does the host's data hold a value? By opcode: the same in the KV and the NVM command set. */
+static bool record_is_value(const struct tgt_req *req)
+{
+	if (req->sq->qid == 0)
+		return false;
+	switch (req->sqe.opc) {
+	case NVME_KV_STORE: /* and Write */
+	case PEAL_OPC_STORE_EX:
+	case PEAL_OPC_EXEC:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /*
  * The host may change its data between this look and the command's own: the recording has what
  * was there first.
@@ -155,6 +174,7 @@ void replay_record_data(struct replay_record *rec, struct tgt_req *req, uint64_t
 	r.seq = req->record_seq;
 	r.dir = dir == MEM_FROM_PEER ? REPLAY_FROM_HOST : REPLAY_TO_HOST;
 	is_kept = dir == MEM_FROM_PEER && len <= rec->data_max &&
+		  (rec->has_values || !record_is_value(req)) &&
 		  record_fetch(rec, req, (uint32_t)len);
 	record_add(rec, r, now_of(req), rec->bounce, is_kept ? r.len : 0);
 }
@@ -209,8 +229,9 @@ int replay_record_open(const struct replay_record_opts *o, struct replay_record 
 		record_free(rec);
 		return -ENOMEM;
 	}
-	/* KV blocks are prompts: for the owner alone. */
-	rec->fd = open(o->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	rec->has_values = o->has_values;
+	/* For the owner alone. Never into what somebody has put there: a file of his, a FIFO. */
+	rec->fd = open(o->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NONBLOCK, 0600);
 	if (rec->fd < 0) {
 		err = -errno;
 		record_free(rec);
@@ -222,7 +243,7 @@ int replay_record_open(const struct replay_record_opts *o, struct replay_record 
 	return 0;
 }
 
-int replay_record_close(struct replay_record *rec)
+int replay_record_close(struct replay_record *rec, uint64_t *bytes)
 {
 	struct replay_file_rec end = {
 		.bytes = sizeof(end), .kind = REPLAY_END, .seq = rec->nr_cmds};
@@ -233,6 +254,10 @@ int replay_record_close(struct replay_record *rec)
 	err = rec->err;
 	if (close(rec->fd) && !err)
 		err = -errno;
+	if (!rec->nr_cmds)
+		unlink(rec->path);
+	if (bytes)
+		*bytes = rec->nr_cmds ? rec->bytes : 0;
 	record_free(rec);
 	return err;
 }

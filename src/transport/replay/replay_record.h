@@ -23,10 +23,20 @@ struct replay_record_opts {
 	const char *path;
 	uint64_t max_bytes; /* 0 = 1 GiB */
 	uint32_t data_max;  /* host data longer than this aren't kept; 0 = 64 KiB */
-	uint32_t stride;    /* of the doorbells, for the head; 0 = 4 */
+	/*
+	 * What Store, STORE_EX, EXEC and Write carry is kept too. KV blocks are prompts: without
+	 * it only their length is, and what other commands bring (keys, ranges)
+	 */
+	bool has_values;
+	uint32_t stride; /* of the doorbells, for the head; 0 = 4 */
 };
-int replay_record_open(const struct replay_record_opts *o, struct replay_record **rec); /* -errno */
-int replay_record_close(struct replay_record *rec); /* 0, or the -errno that ended it early */
+/* The file must not exist: -EEXIST. -errno. */
+int replay_record_open(const struct replay_record_opts *o, struct replay_record **rec);
+/*
+ * 0, or the -errno that ended it early. *bytes (may be NULL) is the length of the file; one without
+ * a command is taken away.
+ */
+int replay_record_close(struct replay_record *rec, uint64_t *bytes);
 void replay_record_queue(struct replay_record *rec, uint16_t qid, uint32_t size);
 void replay_record_sqe(struct replay_record *rec, struct tgt_req *req);
 void replay_record_data(struct replay_record *rec, struct tgt_req *req, uint64_t len,

@@ -292,6 +292,7 @@ int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr)
 	if (o->record_dir)
 		v->record_dir = strdup(o->record_dir);
 	v->is_record_asked = o->is_record_asked;
+	v->is_record_values = o->is_record_values;
 	for (unsigned i = 0; i < v->node->nr; i++)
 		vfu_worker_init(v, i);
 	*tr = &v->tr;

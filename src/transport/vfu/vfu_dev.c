@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/log.h"
 #include "transport/vfu/vfu_int.h"
@@ -57,6 +58,73 @@ static int vfu_dev_bar0(struct vfu_dev *d)
 	return 0;
 }
 
+/*
+ * Recordings of one daemon together: a client may attach as often as it likes. One without commands
+ * leaves no file.
+ */
+#define DEV_RECORDINGS_MAX 4096u
+#define DEV_RECORD_BYTES (1ull << 30) /* each */
+#define DEV_RECORDS_BYTES (8ull << 30)
+
+/* The start time, since a pid says little in a container: a second run has names of its own. */
+static void dev_record_path(struct vfu *v, char *path, size_t size)
+{
+	struct timespec ts;
+	struct tm tm;
+	char start[32];
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	gmtime_r(&ts.tv_sec, &tm);
+	strftime(start, sizeof(start), "%Y%m%dT%H%M%S", &tm);
+	snprintf(path, size, "%s/vfu-%s-%d-%u.rec", v->record_dir, start, (int)getpid(),
+		 v->nr_recorded);
+}
+
+static int dev_record_open(struct vfu_dev *d, char *path, size_t size)
+{
+	struct vfu *v = d->vfu;
+	uint64_t taken = v->recorded_bytes + v->nr_recording * DEV_RECORD_BYTES;
+	struct replay_record_opts o = {
+		.path = path,
+		.stride = d->has_stride ? 64 : 4,
+		.max_bytes = DEV_RECORD_BYTES,
+		.has_values = v->is_record_values,
+	};
+	struct replay_record *rec;
+	int err = -EEXIST;
+
+	/* Nobody has made that name by chance sixteen times. */
+	for (unsigned i = 0; i < 16 && err == -EEXIST; i++) {
+		if (v->nr_recorded >= DEV_RECORDINGS_MAX ||
+		    taken + DEV_RECORD_BYTES > DEV_RECORDS_BYTES)
+			return -EDQUOT;
+		dev_record_path(v, path, size);
+		v->nr_recorded++;
+		err = replay_record_open(&o, &rec);
+	}
+	if (!err) {
+		d->rec = rec;
+		v->nr_recording++;
+	}
+	return err;
+}
+
+static int dev_record_close(struct vfu_dev *d, struct replay_record *rec)
+{
+	struct vfu *v = d->vfu;
+	uint64_t bytes;
+	int err;
+
+	if (!rec)
+		return 0;
+	err = replay_record_close(rec, &bytes);
+	v->nr_recording--;
+	v->recorded_bytes += bytes;
+	if (!bytes)
+		v->nr_recorded--;
+	return err;
+}
+
 int vfu_dev_record_stop(struct vfu_dev *d)
 {
 	if (!d->rec)
@@ -74,17 +142,16 @@ void vfu_dev_record_end(struct vfu_dev *d)
 
 	if (!d->old_rec)
 		return;
-	err = replay_record_close(d->old_rec);
+	err = dev_record_close(d, d->old_rec);
 	d->old_rec = NULL;
-	log_info("vfu: %s is recorded no more%s%s", d->host, err ? ": " : "",
-		 err ? strerrorname_np(-err) : "");
+	log_some_info("vfu: %s is recorded no more%s%s", d->host, err ? ": " : "",
+		      err ? strerrorname_np(-err) : "");
 }
 
 static void vfu_dev_free(struct vfu_dev *d)
 {
 	vfu_bell_destroy(d);
-	if (d->rec)
-		replay_record_close(d->rec);
+	dev_record_close(d, d->rec);
 	vfu_dev_record_end(d);
 	if (d->bar0)
 		munmap(d->bar0, VFU_BAR0_BYTES);
@@ -126,8 +193,6 @@ int vfu_dev_create(struct vfu *v, int fd)
 /* A recording that can't be made is no reason to refuse the client. */
 int vfu_dev_record(struct vfu_dev *d)
 {
-	struct replay_record_opts o = {.stride = d->has_stride ? 64 : 4};
-	struct replay_record *rec;
 	char path[PATH_MAX];
 	int err;
 
@@ -135,17 +200,20 @@ int vfu_dev_record(struct vfu_dev *d)
 		return -ENOENT;
 	if (d->rec)
 		return -EALREADY;
-	snprintf(path, sizeof(path), "%s/vfu-%d-%u.rec", d->vfu->record_dir, (int)getpid(),
-		 d->vfu->nr_recorded++);
-	o.path = path;
-	err = replay_record_open(&o, &rec);
+	err = dev_record_open(d, path, sizeof(path));
+	if (err == -EDQUOT) {
+		log_some_warn("vfu: %s: not recorded: there are %u recordings already, expected at "
+			      "most %u and 8 GiB, 1 GiB of them for each under way",
+			      d->host, d->vfu->nr_recorded, DEV_RECORDINGS_MAX);
+		return err;
+	}
 	if (err) {
 		log_some_warn("vfu: %s: %s: %s, not recorded", d->host, path,
 			      strerrorname_np(-err));
 		return err;
 	}
-	d->rec = rec;
-	log_some_info("vfu: %s is recorded to %s", d->host, path);
+	log_some_info("vfu: %s is recorded to %s%s", d->host, path,
+		      d->vfu->is_record_values ? ", with its values" : "");
 	return 0;
 }
 

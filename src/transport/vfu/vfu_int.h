@@ -415,6 +415,7 @@ struct vfu {
 	char *path;
 	char *record_dir;
 	bool is_record_asked;
+	bool is_record_values;
 	unsigned max_clients;
 	uint64_t poll_ns;
 	bool is_busy;
@@ -432,7 +433,9 @@ struct vfu {
 	void *stopped_arg;
 	struct reactor_round round; /* pollers off */
 	unsigned next_worker;	    /* round robin */
-	unsigned nr_recorded;	    /* names of recordings */
+	unsigned nr_recorded;	    /* recordings so far, */
+	uint64_t recorded_bytes;    /* and what those that have ended hold */
+	unsigned nr_recording;	    /* have not ended */
 };
 
 static inline struct vfu_worker *vfu_home(struct vfu *v)

@@ -14,7 +14,7 @@ static uint8_t bytes[FAKE_NS_BYTES];
 /* Records a load on two workers; what the namespace held at the end stays in `bytes`. */
 static int setup(void **state)
 {
-	struct replay_record_opts ro = {.path = path};
+	struct replay_record_opts ro = {.path = path, .has_values = true};
 	struct replay_record *rec;
 	struct replay_host *h;
 	struct load *ld[2];
@@ -39,7 +39,7 @@ static int setup(void **state)
 	rfix_fini(&f);
 	free(ld[0]);
 	free(ld[1]);
-	return replay_record_close(rec);
+	return replay_record_close(rec, NULL);
 }
 
 static int teardown(void **state)

@@ -5,6 +5,7 @@
  */
 #include "rig.h"
 
+#include <glob.h>
 #include <sys/mman.h>
 
 #include "base/rng.h"
@@ -207,6 +208,19 @@ static void test_many(void **state)
 }
 
 /* A recording has each command of the I/O queues, its data and its end; one file per client. */
+/* The one recording of client `nr` in dir: vfu-START-PID-NR.rec. */
+static void record_find(const char *dir, int nr, char *path, size_t size)
+{
+	char pattern[100];
+	glob_t g;
+
+	snprintf(pattern, sizeof(pattern), "%s/vfu-*-%d-%d.rec", dir, (int)getpid(), nr);
+	assert_int_equal(glob(pattern, 0, NULL, &g), 0);
+	assert_int_equal(g.gl_pathc, 1);
+	snprintf(path, size, "%s", g.gl_pathv[0]);
+	globfree(&g);
+}
+
 static void test_record(void **state)
 {
 	struct rig r = {0};
@@ -215,7 +229,7 @@ static void test_record(void **state)
 	struct replay_file f;
 
 	assert_non_null(mkdtemp(dir));
-	rig_init(&r, 2, &(struct vfu_opts){.record_dir = dir});
+	rig_init(&r, 2, &(struct vfu_opts){.record_dir = dir, .is_record_values = true});
 	for (int client = 0; client < 2; client++) {
 		peer_open(&r, &p, PEER_STOCK);
 		peer_enable(&p);
@@ -233,7 +247,7 @@ static void test_record(void **state)
 		}
 		peer_close(&p);
 		rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
-		snprintf(path, sizeof(path), "%s/vfu-%d-%d.rec", dir, (int)getpid(), client);
+		record_find(dir, client, path, sizeof(path));
 		assert_int_equal(replay_file_open(path, &f), 0);
 		assert_false(f.is_torn);
 		assert_int_equal(f.nr_cmds, 30);
@@ -254,7 +268,7 @@ static void test_record(void **state)
 	rig_fini(&r);
 	assert_int_equal(rmdir(dir), 0);
 	/* a folder that isn't there: served, not recorded */
-	rig_init(&r, 1, &(struct vfu_opts){.record_dir = dir});
+	rig_init(&r, 1, &(struct vfu_opts){.record_dir = dir, .is_record_values = true});
 	peer_open(&r, &p, PEER_STOCK);
 	peer_enable(&p);
 	peer_close(&p);
@@ -267,7 +281,7 @@ static void check_asked(const char *dir, int no, uint32_t nr, uint16_t first)
 	struct replay_file f;
 	char path[100];
 
-	snprintf(path, sizeof(path), "%s/vfu-%d-%d.rec", dir, (int)getpid(), no);
+	record_find(dir, no, path, sizeof(path));
 	assert_int_equal(replay_file_open(path, &f), 0);
 	assert_false(f.is_torn);
 	assert_int_equal(f.nr_cmds, nr);
