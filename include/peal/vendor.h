@@ -166,7 +166,9 @@ struct peal_wire_trace {
 	uint8_t opc;
 	uint8_t key_len;
 	uint8_t worker;
-	uint8_t reserved2[5];
+	uint8_t reserved2[4];
+	uint8_t csi; /* of the namespace: 0 NVM, 1 KV; FFh = there is no such namespace */
+	/* key_len bytes; NVM: the first block (SLBA, 8 bytes) where the command has one */
 	uint8_t key[16];
 };
 

@@ -126,6 +126,7 @@ int blk_ns_create(struct tgt_subsys *ss, const struct blk_ns_opts *o, struct tgt
 	memset(bn, 0, sizeof(*bn));
 	bn->ns.ops = &ns_ops;
 	bn->lba_shift = o->lba_bytes == 4096 ? 12 : 9;
+	bn->ns.lba_shift = bn->lba_shift;
 	if (o->size_bytes & ((1u << bn->lba_shift) - 1) || o->size_bytes > INT64_MAX)
 		err = -EINVAL;
 	bn->fd = err ? err : ns_open(o);

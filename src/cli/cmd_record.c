@@ -42,6 +42,23 @@ static error_t record_parse_opt(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static int record_refused(const struct record_opts *o, int err, uint16_t status)
+{
+	if (status == NVME_ST_INVALID_FIELD) {
+		fprintf(stderr, "peal record: no controller %u, expected one of the daemon's log\n",
+			o->ctrl);
+		return CLI_MISS;
+	}
+	if (status != NVME_ST_SEQUENCE)
+		return cli_result(err);
+	fprintf(stderr,
+		o->is_stop ? "peal record: controller %u isn't recorded, expected one that is\n"
+			   : "peal record: controller %u is recorded already, or peald has no "
+			     "--record, expected neither\n",
+		o->ctrl);
+	return CLI_ERROR;
+}
+
 static int record_run(struct cli *c, int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -63,7 +80,9 @@ static int record_run(struct cli *c, int argc, char **argv)
 		struct conn_admin_cmd cmd = {
 			.sqe = {.opc = PEAL_OPC_ADMIN_TRACE, .cdw11 = o.ctrl, .cdw12 = verb}};
 
-		rc = cli_result(ns_admin(c->p, "record", &cmd));
+		rc = ns_admin(c->p, "record", &cmd);
+		if (rc)
+			rc = record_refused(&o, rc, cmd.status & 0x7ff);
 	}
 	return rc;
 }

@@ -21,6 +21,10 @@
 
 #define TRACE_BYTES 4096u
 #define TRACE_NAP_MS 1
+/* What may be read after STOP: more than all workers keep, so that it ends whatever they say. */
+#define TRACE_REST_MAX (1u << 20)
+#define TRACE_CSI_NVM 0
+#define TRACE_CSI_KV 1
 #define TRACE_SECONDS_MAX 86400u
 
 struct trace_opts {
@@ -38,8 +42,11 @@ static void trace_signal(int sig)
 	trace_is_over = 1;
 }
 
-static int trace_ask(struct peal *p, unsigned verb, uint32_t ctrl, void *buf)
+/* 0 or -errno; in *status, if that isn't NULL, the daemon's. */
+static int trace_ask(struct peal *p, unsigned verb, uint32_t ctrl, void *buf, uint16_t *status)
 {
+	int err;
+
 	struct conn_admin_cmd cmd = {
 		.sqe = {.opc = PEAL_OPC_ADMIN_TRACE, .cdw11 = ctrl, .cdw12 = verb},
 	};
@@ -49,7 +56,10 @@ static int trace_ask(struct peal *p, unsigned verb, uint32_t ctrl, void *buf)
 		cmd.in = buf;
 		cmd.bytes = TRACE_BYTES;
 	}
-	return ns_admin(p, "trace", &cmd);
+	err = ns_admin(p, "trace", &cmd);
+	if (status)
+		*status = cmd.status & 0x7ff;
+	return err;
 }
 
 /* A hop, from the first one on; nothing when it didn't happen. */
@@ -61,20 +71,39 @@ static void trace_hop(FILE *f, uint64_t from, uint64_t at)
 		fputc(',', f);
 }
 
-static void trace_line(FILE *f, const struct peal_wire_trace *r)
+/* The key, or the first block of a block namespace's command. */
+static void trace_key(const struct peal_wire_trace *r, char text[CLI_KEY_BYTES])
 {
-	char text[CLI_KEY_BYTES] = "";
 	struct peal_key key = {.len = r->key_len <= PEAL_KEY_MAX ? r->key_len : 0};
+	uint64_t slba;
 
+	*text = 0;
 	memcpy(key.b, r->key, sizeof(key.b));
-	if (key.len)
+	memcpy(&slba, r->key, sizeof(slba));
+	if (r->csi == TRACE_CSI_NVM && key.len == sizeof(slba))
+		snprintf(text, CLI_KEY_BYTES, "%llu", (unsigned long long)slba);
+	else if (r->csi != TRACE_CSI_NVM && key.len)
 		cli_key_text(&key, text);
 	/* A comma in a key that is text would be a column. */
 	if (strchr(text, ','))
-		snprintf(text, sizeof(text), "%s", "(text)");
+		snprintf(text, CLI_KEY_BYTES, "%s", "(text)");
+}
+
+static const char *trace_name(const struct peal_wire_trace *r)
+{
+	if (r->csi == TRACE_CSI_NVM)
+		return nvme_str_nvm_opcode(r->opc);
+	return r->csi == TRACE_CSI_KV ? nvme_str_kv_opcode(r->opc) : "unknown";
+}
+
+static void trace_line(FILE *f, const struct peal_wire_trace *r)
+{
+	char text[CLI_KEY_BYTES];
+
+	trace_key(r, text);
 	fprintf(f, "%llu,%u,%u,%u,%u,%02x,%s,%u,%s,%u,%03x", (unsigned long long)r->bell_ns,
-		r->worker, r->ctrl, r->qid, r->cid, r->opc, nvme_str_kv_opcode(r->opc), r->nsid,
-		text, r->bytes, r->status);
+		r->worker, r->ctrl, r->qid, r->cid, r->opc, trace_name(r), r->nsid, text, r->bytes,
+		r->status);
 	trace_hop(f, r->bell_ns, r->fetch_ns);
 	trace_hop(f, r->bell_ns, r->store_ns);
 	trace_hop(f, r->bell_ns, r->copy_ns);
@@ -89,7 +118,7 @@ static int trace_read(struct peal *p, FILE *f, uint64_t *nr_dropped)
 	uint8_t buf[TRACE_BYTES] __attribute__((aligned(8)));
 	struct peal_wire_trace_head h;
 	struct peal_wire_trace r;
-	int err = trace_ask(p, PEAL_TRACE_READ, 0, buf);
+	int err = trace_ask(p, PEAL_TRACE_READ, 0, buf, NULL);
 
 	if (err)
 		return err;
@@ -107,43 +136,61 @@ static int trace_read(struct peal *p, FILE *f, uint64_t *nr_dropped)
 	return (int)h.nr;
 }
 
-/* Until the time is over and, after STOP, nothing is left. */
+/*
+ * Until the time is over or somebody interrupts, which is looked at however much there is to read;
+ * then what is left.
+ */
 static int trace_all(struct peal *p, FILE *f, uint64_t end_ns, uint64_t *nr, uint64_t *nr_dropped)
 {
-	bool is_stopped = false;
+	int n = 0;
 
-	for (;;) {
-		int n = trace_read(p, f, nr_dropped);
-
+	while (!trace_is_over && mono_ns() < end_ns && !ferror(f)) {
+		n = trace_read(p, f, nr_dropped);
 		if (n < 0)
 			return n;
 		*nr += (unsigned)n;
 		if (n)
 			continue;
-		if (is_stopped)
-			return 0;
-		if (trace_is_over || mono_ns() >= end_ns || ferror(f)) {
-			n = trace_ask(p, PEAL_TRACE_STOP, 0, NULL);
-			if (n)
-				return n;
-			is_stopped = true;
-		}
 		fflush(f);
 		poll(NULL, 0, TRACE_NAP_MS);
 	}
+	n = trace_ask(p, PEAL_TRACE_STOP, 0, NULL, NULL);
+	if (n)
+		return n;
+	for (unsigned rest = 0; rest < TRACE_REST_MAX; rest += (unsigned)n) {
+		n = trace_read(p, f, nr_dropped);
+		if (n <= 0)
+			return n;
+		*nr += (unsigned)n;
+	}
+	return 0;
+}
+
+/* START was refused: what that means here, instead of the status. */
+static int trace_refused(const struct trace_opts *o, int err, uint16_t status)
+{
+	if (status == NVME_ST_SEQUENCE)
+		fprintf(stderr, "peal trace: another trace is on, expected none\n");
+	else if (status == NVME_ST_INVALID_FIELD && o->ctrl != PEAL_TRACE_ALL)
+		fprintf(stderr, "peal trace: no controller %u, expected one of the daemon's log\n",
+			o->ctrl);
+	else
+		return cli_result(err);
+	return status == NVME_ST_SEQUENCE ? CLI_ERROR : CLI_MISS;
 }
 
 static int trace_to(struct cli *c, const struct trace_opts *o, FILE *f)
 {
 	uint64_t nr = 0, nr_dropped = 0;
-	int err = trace_ask(c->p, PEAL_TRACE_START, o->ctrl, NULL);
+	uint16_t status = 0;
+	int err = trace_ask(c->p, PEAL_TRACE_START, o->ctrl, NULL, &status);
 
-	if (!err) {
-		fputs("time_ns,worker,controller,queue,cid,opcode,command,namespace,key,bytes,"
-		      "status,fetched_ns,store_ns,copied_ns,done_ns,cqe_ns\n",
-		      f);
-		err = trace_all(c->p, f, mono_ns() + o->seconds * MONO_NS_PER_S, &nr, &nr_dropped);
-	}
+	if (err)
+		return trace_refused(o, err, status);
+	fputs("time_ns,worker,controller,queue,cid,opcode,command,namespace,key,bytes,"
+	      "status,fetched_ns,store_ns,copied_ns,done_ns,cqe_ns\n",
+	      f);
+	err = trace_all(c->p, f, mono_ns() + o->seconds * MONO_NS_PER_S, &nr, &nr_dropped);
 	if (err)
 		return cli_result(err);
 	fprintf(stderr, "%llu commands, %llu dropped\n", (unsigned long long)nr,

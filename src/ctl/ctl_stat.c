@@ -215,13 +215,7 @@ const char *ctl_stat_kind(unsigned kind)
 
 const char *ctl_stat_opcode(unsigned kind, unsigned opc)
 {
-	static const char *const nvm[] = {"Flush", "Write", "Read"};
-
 	if (kind == TGT_KIND_ADMIN)
 		return nvme_str_admin_opcode((uint8_t)opc);
-	if (kind != 0)
-		return nvme_str_kv_opcode((uint8_t)opc);
-	if (opc < 3)
-		return nvm[opc];
-	return opc == 8 ? "Write Zeroes" : opc == 9 ? "Dataset Management" : "unknown";
+	return kind == 0 ? nvme_str_nvm_opcode((uint8_t)opc) : nvme_str_kv_opcode((uint8_t)opc);
 }

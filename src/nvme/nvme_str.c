@@ -50,6 +50,18 @@ static const struct nvme_str nvme_str_admin[] = {
 	{nvme_admin_get_lba_status, "Get LBA Status"},
 };
 
+static const struct nvme_str nvme_str_nvm[] = {
+	{nvme_cmd_flush, "Flush"},
+	{nvme_cmd_write, "Write"},
+	{nvme_cmd_read, "Read"},
+	{nvme_cmd_write_uncor, "Write Uncorrectable"},
+	{nvme_cmd_compare, "Compare"},
+	{nvme_cmd_write_zeroes, "Write Zeroes"},
+	{nvme_cmd_dsm, "Dataset Management"},
+	{nvme_cmd_verify, "Verify"},
+	{nvme_cmd_copy, "Copy"},
+};
+
 static const struct nvme_str nvme_str_kv[] = {
 	{NVME_KV_FLUSH, "Flush"},
 	{NVME_KV_STORE, "Store"},
@@ -174,6 +186,11 @@ const char *nvme_str_admin_opcode(uint8_t opc)
 const char *nvme_str_kv_opcode(uint8_t opc)
 {
 	return nvme_str_find(nvme_str_kv, ARRAY_SIZE(nvme_str_kv), opc);
+}
+
+const char *nvme_str_nvm_opcode(uint8_t opc)
+{
+	return nvme_str_find(nvme_str_nvm, ARRAY_SIZE(nvme_str_nvm), opc);
 }
 
 const char *nvme_str_fabrics_type(uint8_t fctype)

@@ -12,6 +12,9 @@ const char *nvme_str_admin_opcode(uint8_t opc);
 /* Opcodes of the KV command set and Peal's vendor commands on a KV namespace. */
 const char *nvme_str_kv_opcode(uint8_t opc);
 
+/* Opcodes of the NVM command set, as block namespaces have them. */
+const char *nvme_str_nvm_opcode(uint8_t opc);
+
 /* Fabrics command types, the byte in NSID's place when the opcode is 7Fh. */
 const char *nvme_str_fabrics_type(uint8_t fctype);
 

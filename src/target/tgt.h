@@ -236,6 +236,8 @@ struct tgt_req {
 	struct mem_iter *iter; /* after ops->data() */
 	struct tgt_dptr dptr;
 	uint64_t stamp_ns[TGT_NR_STAMPS]; /* of a traced request */
+	/* of a traced request's namespace, which may be gone at the end */
+	uint8_t trace_csi, trace_lba_shift;
 	/* transport/replay's, only while a recording runs */
 	uint32_t record_seq;
 	bool record_has_data;
@@ -283,7 +285,7 @@ uint16_t tgt_req_iter_status(const struct tgt_req *req);
  * costs a transport nothing.
  *
  *   a watcher's changed(): tgt_trace_wants() of each queue's controller, mark it (TGT_SQ_WATCHED)
- *   fetching: req->watch |= TGT_WATCH_TRACE, BELL and FETCH are stamped, the others 0
+ *   fetching, behind tgt_req_init(): tgt_trace_begin() marks it
  *   respond(): tgt_trace_end(), `cq` being anything that names the completion queue
  *   when CQEs of that queue were written: tgt_trace_posted()
  *
@@ -292,6 +294,7 @@ uint16_t tgt_req_iter_status(const struct tgt_req *req);
 bool tgt_trace_wants(const struct tgt_worker *w, const struct tgt_ctrl *c);
 /* Over one's queues are marked anew: what still waits for its CQE is told without it. */
 void tgt_trace_flush(struct tgt_worker *w);
+void tgt_trace_begin(struct tgt_req *req, uint64_t bell_ns, uint64_t fetch_ns);
 void tgt_trace_end(struct tgt_req *req, const void *cq);
 void tgt_trace_posted(struct tgt_worker *w, const void *cq);
 /* A hop of a traced request; the first time counts. */
@@ -352,6 +355,7 @@ struct tgt_ns {
 	uint8_t nguid[16];
 	uint8_t uuid[16];
 	char name[64];
+	uint8_t lba_shift; /* of CSI 0 */
 	/* feature 20h: bit 0 EDNEK, Delete of an absent key fails; set by tgt_feature.c */
 	_Atomic uint32_t kv_config;
 	struct tgt_ns_stat stat[REACTORS_MAX];

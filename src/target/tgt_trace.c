@@ -17,6 +17,7 @@
  */
 #include "target/tgt_int.h"
 #include <errno.h>
+#include <nvme/types.h>
 #include <stdlib.h>
 #include "base/container.h"
 #include "base/must.h"
@@ -25,6 +26,9 @@
 #define TRACE_RECORDS 16384u
 #define TRACE_WAITING_MAX 1024u
 #define TRACE_DATA_MAX 4096u
+#define TRACE_CSI_NVM 0
+#define TRACE_CSI_KV 1
+#define TRACE_CSI_NONE 0xff
 
 struct tgt_trace {
 	struct tgt_worker *worker;
@@ -110,7 +114,24 @@ void tgt_trace_stamp(struct tgt_req *req, enum tgt_stamp hop)
 		req->stamp_ns[hop] = reactor_now_ns(req->sq->worker->reactor);
 }
 
-static uint32_t trace_bytes(const struct tgt_req *req)
+void tgt_trace_begin(struct tgt_req *req, uint64_t bell_ns, uint64_t fetch_ns)
+{
+	req->watch |= TGT_WATCH_TRACE;
+	memset(req->stamp_ns, 0, sizeof(req->stamp_ns));
+	req->stamp_ns[TGT_STAMP_BELL] = bell_ns;
+	req->stamp_ns[TGT_STAMP_FETCH] = fetch_ns;
+	req->trace_csi = req->ns ? req->ns->ops->csi : TRACE_CSI_NONE;
+	req->trace_lba_shift = req->ns ? req->ns->lba_shift : 0;
+}
+
+/* NVM command set 1.0, 3: those with SLBA in CDW10 and 11 and NLB in CDW12. */
+static bool trace_has_slba(uint8_t opc)
+{
+	return opc == nvme_cmd_write || opc == nvme_cmd_read || opc == nvme_cmd_compare ||
+	       opc == nvme_cmd_write_zeroes;
+}
+
+static uint32_t trace_kv_bytes(const struct tgt_req *req)
 {
 	switch (req->sqe.opc) {
 	case NVME_KV_STORE:
@@ -124,6 +145,26 @@ static uint32_t trace_bytes(const struct tgt_req *req)
 	default:
 		return 0;
 	}
+}
+
+static void trace_fill_kv(struct peal_wire_trace *r, const struct tgt_req *req)
+{
+	r->key_len = nvme_kv_key_len(&req->sqe);
+	nvme_kv_key_get(&req->sqe, r->key);
+	r->bytes = req->status == NVME_ST_OK ? trace_kv_bytes(req) : 0;
+}
+
+static void trace_fill_nvm(struct peal_wire_trace *r, const struct tgt_req *req)
+{
+	const struct nvme_sqe *sqe = &req->sqe;
+	uint64_t slba = (uint64_t)sqe->cdw11 << 32 | sqe->cdw10;
+
+	if (!trace_has_slba(sqe->opc))
+		return;
+	r->key_len = sizeof(slba);
+	memcpy(r->key, &slba, sizeof(slba));
+	if (req->status == NVME_ST_OK && sqe->opc != nvme_cmd_write_zeroes)
+		r->bytes = ((sqe->cdw12 & 0xffff) + 1) << req->trace_lba_shift;
 }
 
 static void trace_fill(struct peal_wire_trace *r, const struct tgt_req *req, const void *cq)
@@ -141,17 +182,19 @@ static void trace_fill(struct peal_wire_trace *r, const struct tgt_req *req, con
 		.done_ns = now,
 		.reserved = (uintptr_t)cq,
 		.nsid = req->sqe.nsid,
-		.bytes = req->status == NVME_ST_OK ? trace_bytes(req) : 0,
 		.ctrl = req->sq->ctrl->id,
 		.qid = req->sq->qid,
 		.cid = req->sqe.cid,
 		.status = req->status & 0x7ff,
 		.opc = req->sqe.opc,
-		.key_len = nvme_kv_key_len(&req->sqe),
 		.worker = (uint8_t)req->sq->worker->id,
+		.csi = req->trace_csi,
 	};
 	memcpy(r->reserved2, &session, 4);
-	nvme_kv_key_get(&req->sqe, r->key);
+	if (r->csi == TRACE_CSI_KV)
+		trace_fill_kv(r, req);
+	else if (r->csi == TRACE_CSI_NVM)
+		trace_fill_nvm(r, req);
 }
 
 void tgt_trace_end(struct tgt_req *req, const void *cq)
@@ -216,10 +259,23 @@ static bool trace_make_rings(struct tgt_subsys *ss)
 }
 
 /* Under the lock. */
+static bool trace_has_ctrl(const struct tgt_subsys *ss, uint16_t id)
+{
+	const struct tgt_ctrl *of;
+
+	list_for_each_entry(of, &ss->ctrls, node)
+		if (of->id == id)
+			return true;
+	return false;
+}
+
+/* Under the lock. */
 static uint16_t trace_start(struct tgt_ctrl *c, uint16_t ctrl)
 {
 	struct tgt_subsys *ss = c->ss;
 
+	if (ctrl != PEAL_TRACE_ALL && !trace_has_ctrl(ss, ctrl))
+		return NVME_ST_INVALID_FIELD;
 	if (ss->trace_is_on && ss->trace_owner != c->id)
 		return NVME_ST_SEQUENCE;
 	if (!trace_make_rings(ss))

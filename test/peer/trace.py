@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import peer
+from block import FLUSH, READ, WRITE, BlockHost
 
 PEALD, PEAL = sys.argv[1:3]
 HOPS = ('fetched_ns', 'store_ns', 'copied_ns', 'done_ns', 'cqe_ns')
@@ -38,7 +40,8 @@ class Trace:
 
     def read(self):
         """All the time: a full pipe would hold the tracer up."""
-        self.text += self.process.stdout.read()
+        while more := self.process.stdout.read(65536):
+            self.text += more
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -65,7 +68,9 @@ def check(row):
     assert row['cqe_ns'], row
 
 
-with peer.daemon(PEALD, '--dram', '64M', '--reactors', '2') as d:
+with tempfile.TemporaryDirectory() as folder, \
+        peer.daemon(PEALD, '--dram', '64M', '--reactors', '2', '--block',
+                    f'{folder}/disk,size=4M') as d:
     t = Trace(d.uri)
     peal(d.uri, 'put', 'hello', '--value', 'x' * 5000)
     assert peal(d.uri, 'get', 'hello') == 'x' * 5000
@@ -73,7 +78,8 @@ with peer.daemon(PEALD, '--dram', '64M', '--reactors', '2') as d:
     peal(d.uri, 'probe')
     # Somebody else can't switch it on meanwhile.
     second = subprocess.run([PEAL, '--uri', d.uri, 'trace'], stderr=subprocess.PIPE, text=True)
-    assert second.returncode == 3 and second.stderr, second
+    assert second.returncode == 3 and second.stderr == \
+        'peal trace: another trace is on, expected none\n', second
     rows = t.stop()
     assert t.dropped == 0
     for row in rows:
@@ -96,14 +102,46 @@ with peer.daemon(PEALD, '--dram', '64M', '--reactors', '2') as d:
     assert len([r for r in rows if r['command'] == 'Retrieve']) > 100
     print(len(rows), 'rows of a load,', t.dropped, 'dropped')
 
-    # One controller alone: behind the load's come the tracer, the first put, and this one.
-    last = max(int(r['controller']) for r in rows)
-    t = Trace(d.uri, '--controller', str(last + 3))
-    peal(d.uri, 'put', 'a', '--value', '1')
-    peal(d.uri, 'put', 'b', '--value', '2')
-    peal(d.uri, 'put', 'c', '--value', '3')
+    # One controller alone, whose number the first trace has; of a block namespace, too.
+    host = BlockHost(d.folder)
+    t = Trace(d.uri)
+    assert host.one(WRITE, slba=1000) == 0
+    assert host.one(READ, slba=1000, nlb=8) == 0
+    assert host.one(FLUSH) == 0
     rows = t.stop()
-    assert {r['key'] for r in rows} == {'b'}, rows
+    assert [(r['opcode'], r['command'], r['namespace'], r['key'], r['bytes']) for r in rows] == [
+        ('01', 'Write', '2', '1000', '512'), ('02', 'Read', '2', '1000', '4096'),
+        ('00', 'Flush', '2', '', '0')], rows
+    t = Trace(d.uri, '--controller', rows[0]['controller'])
+    peal(d.uri, 'put', 'a', '--value', '1')
+    assert host.one(WRITE, slba=1) == 0
+    peal(d.uri, 'put', 'b', '--value', '2')
+    assert [r['key'] for r in t.stop()] == ['1']
+    host.sock.close()
+    refused = subprocess.run([PEAL, '--uri', d.uri, 'trace', '-c', '999'], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert refused.returncode == 1 and not refused.stdout, refused
+    assert refused.stderr == \
+        "peal trace: no controller 999, expected one of the daemon's log\n", refused
+
+    # It ends when its time is over or it is interrupted, however much there is to tell: to a
+    # reader that keeps it behind, it always has more.
+    load = subprocess.Popen([PEAL, '--uri', d.uri, 'bench', '--op', 'exist', '--keys', '64',
+                             '--seconds', '600'], stdout=subprocess.DEVNULL)
+    for is_interrupted in False, True:
+        with subprocess.Popen([PEAL, '--uri', d.uri, 'trace', '--seconds',
+                               '600' if is_interrupted else '1'], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as slow:
+            nr = 0
+            while some := slow.stdout.read1(4096):
+                if nr == 0 and is_interrupted:
+                    slow.send_signal(signal.SIGINT)
+                nr += some.count(b'\n')
+                assert nr < 300000, 'more than its time and the rings of two workers have'
+                time.sleep(0.002)  # between two reads: it doesn't keep up
+            assert slow.wait(60) == 0 and nr > 1
+    load.terminate()
+    load.wait(60)
 
     # A tracer that is killed leaves nothing switched on.
     t = Trace(d.uri)
@@ -113,7 +151,7 @@ with peer.daemon(PEALD, '--dram', '64M', '--reactors', '2') as d:
     t = Trace(d.uri)
     assert t.stop() == []
     refused = subprocess.run([PEAL, '--uri', d.uri, 'record', '1'], stderr=subprocess.PIPE)
-    assert refused.returncode == 3 and refused.stderr
+    assert refused.returncode == 1 and b'no controller 1,' in refused.stderr, refused
 
 # Recorded is who is named, from then on.
 with tempfile.TemporaryDirectory() as folder, \

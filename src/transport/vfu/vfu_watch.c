@@ -87,13 +87,8 @@ void vfu_watch_sqe(struct vfu_sq *sq, struct tgt_req *req)
 		req->watch |= TGT_WATCH_RECORD;
 		replay_record_sqe(sq->rec, req);
 	}
-	if (!sq->is_traced)
-		return;
-	req->watch |= TGT_WATCH_TRACE;
-	req->stamp_ns[TGT_STAMP_BELL] = sq->bell_ns;
-	req->stamp_ns[TGT_STAMP_FETCH] = sq->fetch_ns;
-	req->stamp_ns[TGT_STAMP_STORE] = 0;
-	req->stamp_ns[TGT_STAMP_COPY] = 0;
+	if (sq->is_traced)
+		tgt_trace_begin(req, sq->bell_ns, sq->fetch_ns);
 }
 
 static uint16_t vfu_watch_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)

@@ -15,6 +15,10 @@ static void t_opcodes(void **state)
 	assert_string_equal(nvme_str_kv_opcode(0x14), "Exist");
 	assert_string_equal(nvme_str_kv_opcode(0x8a), "LEASE");
 	assert_string_equal(nvme_str_kv_opcode(0xff), "unknown");
+	assert_string_equal(nvme_str_nvm_opcode(0x00), "Flush");
+	assert_string_equal(nvme_str_nvm_opcode(0x01), "Write");
+	assert_string_equal(nvme_str_nvm_opcode(0x09), "Dataset Management");
+	assert_string_equal(nvme_str_nvm_opcode(0x81), "unknown");
 	assert_string_equal(nvme_str_fabrics_type(0x01), "Connect");
 }
 

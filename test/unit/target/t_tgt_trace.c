@@ -28,20 +28,29 @@ static uint16_t trace_read(struct fake_tr *t, struct page *page)
 	return fix_data(t, 0, &sqe, page, NULL);
 }
 
-/* A request that is over, on a queue of worker `id`. */
-static void end(struct fix *f, unsigned id, uint16_t cid, const void *cq)
+static void end_sqe(struct fix *f, unsigned id, const struct nvme_sqe *sqe, struct tgt_ns *ns,
+		    const void *cq)
 {
 	struct tgt_sq sq = {.ctrl = f->t->ctrl, .worker = f->n->node.workers[id], .qid = 3};
 	static struct tgt_req req;
 
-	req = (struct tgt_req){.sqe = {.opc = NVME_KV_STORE, .nsid = 1, .cid = cid, .cdw10 = 77},
-			       .sq = &sq,
-			       .watch = TGT_WATCH_TRACE};
-	nvme_kv_key_set(&req.sqe, "key", 3, 0);
-	req.stamp_ns[TGT_STAMP_BELL] = 5;
-	req.stamp_ns[TGT_STAMP_FETCH] = 6;
+	req = (struct tgt_req){.sqe = *sqe, .sq = &sq, .ns = ns};
+	tgt_trace_begin(&req, 5, 6);
+	assert_int_equal(req.watch, TGT_WATCH_TRACE);
 	tgt_trace_stamp(&req, TGT_STAMP_COPY);
+	req.ns = NULL; /* it may be gone at the end */
 	tgt_trace_end(&req, cq);
+}
+
+/* A request that is over, on a queue of worker `id`. */
+static void end(struct fix *f, unsigned id, uint16_t cid, const void *cq)
+{
+	static const struct tgt_ns_ops ops = {.csi = 1};
+	static struct tgt_ns ns = {.ops = &ops};
+	struct nvme_sqe sqe = {.opc = NVME_KV_STORE, .nsid = 1, .cid = cid, .cdw10 = 77};
+
+	nvme_kv_key_set(&sqe, "key", 3, 0);
+	end_sqe(f, id, &sqe, &ns, cq);
 }
 
 struct ear {
@@ -121,9 +130,50 @@ static void test_records(void **state)
 	assert_true(page.recs[2].copy_ns <= page.recs[2].done_ns);
 	assert_true(page.recs[2].cqe_ns >= page.recs[2].done_ns);
 	assert_int_equal(page.recs[2].reserved, 0);
-	assert_memory_equal(page.recs[2].reserved2, "\0\0\0\0\0", 5);
+	assert_memory_equal(page.recs[2].reserved2, "\0\0\0\0", 4);
+	assert_int_equal(page.recs[2].csi, 1);
 	assert_int_equal(trace_read(f->t, &page), 0);
 	assert_int_equal(page.head.nr, 0); /* each once */
+	fix_destroy(f);
+}
+
+/* What a command moves, and where, depends on its namespace's command set. */
+static void test_block(void **state)
+{
+	static const struct tgt_ns_ops ops = {.csi = 0};
+	static struct tgt_ns ns = {.ops = &ops, .lba_shift = 12};
+	static const struct {
+		struct nvme_sqe sqe;
+		bool is_nowhere;
+		uint32_t bytes;
+		uint64_t slba;
+	} rows[] = {
+		{{.opc = 1, .nsid = 2, .cdw10 = 1000, .cdw12 = 0xc0000000}, false, 4096, 1000},
+		{{.opc = 2, .nsid = 2, .cdw10 = 5, .cdw11 = 1, .cdw12 = 15},
+		 false,
+		 65536,
+		 1ull << 32 | 5},
+		{{.opc = 8, .nsid = 2, .cdw10 = 7, .cdw12 = 1}, false, 0, 7},
+		{{.opc = 0, .nsid = 2, .cdw10 = 9}, false, 0, 0},
+		{{.opc = 1, .nsid = 99, .cdw10 = 9, .cdw11 = 16}, true, 0, 0},
+	};
+	struct fix *f = fix_create(1, NULL);
+	struct page page;
+	uint64_t slba;
+
+	assert_int_equal(trace(f->t, PEAL_TRACE_START, PEAL_TRACE_ALL), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++)
+		end_sqe(f, 0, &rows[i].sqe, rows[i].is_nowhere ? NULL : &ns, &page);
+	tgt_trace_posted(f->n->node.workers[0], &page);
+	assert_int_equal(trace_read(f->t, &page), 0);
+	assert_int_equal(page.head.nr, ARRAY_SIZE(rows));
+	for (unsigned i = 0; i < ARRAY_SIZE(rows); i++) {
+		memcpy(&slba, page.recs[i].key, 8);
+		assert_int_equal(page.recs[i].csi, rows[i].is_nowhere ? 0xff : 0);
+		assert_int_equal(page.recs[i].bytes, rows[i].bytes);
+		assert_int_equal(slba, rows[i].slba);
+		assert_int_equal(page.recs[i].key_len, rows[i].slba ? 8 : 0);
+	}
 	fix_destroy(f);
 }
 
@@ -184,6 +234,7 @@ static void test_owner(void **state)
 	assert_int_equal(trace(f->t, PEAL_TRACE_RECORD_STOP, 77), NVME_ST_INVALID_FIELD);
 	assert_int_equal(trace(f->t, PEAL_TRACE_RECORD, 77), NVME_ST_INVALID_FIELD);
 	assert_int_equal(trace(f->t, PEAL_TRACE_START, 0x10000), NVME_ST_INVALID_FIELD);
+	assert_int_equal(trace(f->t, PEAL_TRACE_START, 999), NVME_ST_INVALID_FIELD);
 	assert_int_equal(trace(f->t, PEAL_TRACE_START, other->ctrl->id), 0);
 	assert_true(tgt_trace_wants(w, other->ctrl));
 	assert_false(tgt_trace_wants(w, f->t->ctrl));
@@ -203,9 +254,8 @@ static void test_owner(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_watchers),
-		cmocka_unit_test(test_records),
-		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_watchers), cmocka_unit_test(test_records),
+		cmocka_unit_test(test_block),	 cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_owner),
 	};
 
