@@ -155,8 +155,12 @@ static int super_pick(struct fsck *f, const struct ssd_fsck_super s[2],
 		return -EPROTONOSUPPORT;
 	if (s[0].is_zero && s[1].is_zero)
 		return -ENODATA;
+	/* A file's first superblocks are written one after the other. */
+	if (s[0].err + s[1].err && s[!best].is_zero && !s[best].err && s[best].generation == 1)
+		ssd_fsck_say(f, SSD_FSCK_TORN, FSCK_NO_SEG, 0, "superblock %c isn't there yet",
+			     s[!best].which);
 	for (unsigned i = 0; i < 2; i++)
-		if (s[i].err)
+		if (s[i].err && !(s[i].is_zero && s[best].generation == 1))
 			ssd_fsck_say(f, SSD_FSCK_DAMAGE, FSCK_NO_SEG,
 				     i ? align_down(f->bytes, SSD_BLOCK) - SSD_BLOCK : 0,
 				     "superblock %c is damaged", s[i].which);
