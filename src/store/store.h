@@ -208,8 +208,8 @@ struct store_into {
 	void *pin;
 	uint64_t ver;
 	uint32_t value_len;
-	uint64_t *seals; /* of the whole value */
-	struct store_meta *meta;
+	uint64_t *seals;	 /* of the whole value */
+	struct store_meta *meta; /* NULL: it is known to be none */
 };
 
 struct store_io;

@@ -17,7 +17,8 @@ static void get_touch(struct dram *d, struct dram_entry *e, uint8_t flags)
 {
 	if (flags & STORE_NO_TOUCH)
 		return;
-	counter_add(&d->count.hits, 1);
+	if (!(flags & STORE_BACKGROUND))
+		counter_add(&d->count.hits, 1);
 	if (!e->is_parked)
 		evict_touch(&d->evict, dram_index_no(&d->ix, e));
 }
@@ -26,21 +27,38 @@ static void get_came(struct store_io *io, int res)
 {
 	struct dram *d = dram_of(io->at);
 
-	if (!res && !(io->flags & STORE_NO_TOUCH))
-		dram_promote_offer(d, io, dram_frame(io)->fence);
+	if (!(io->flags & STORE_NO_TOUCH))
+		dram_promote_after(d, io, res);
 	store_done(io, res);
+}
+
+/* The length is known, or will not be: now the value. */
+static void get_sized(struct store_io *io, int res)
+{
+	struct dram *d = dram_of(io->at);
+	uint64_t ver = io->ver;
+
+	io->ver = dram_frame(io)->ver;
+	if (!res)
+		dram_promote_sized(d, io, io->view.value_len, ver);
+	store_down(io, get_came);
 }
 
 static void get_below(struct dram *d, struct store_io *io)
 {
-	if (!(io->flags & STORE_NO_TOUCH))
+	if (!(io->flags & (STORE_NO_TOUCH | STORE_BACKGROUND)))
 		counter_add(&d->count.misses, 1);
 	if (!d->st.below) {
 		store_done(io, -ENOENT);
 		return;
 	}
 	dram_frame(io)->fence = *dram_fence(d, &io->key);
-	store_down(io, get_came);
+	if (io->flags & STORE_NO_TOUCH || dram_promote_before(d, io)) {
+		store_down(io, get_came);
+		return;
+	}
+	dram_frame(io)->ver = io->ver;
+	store_down_as(io, STORE_EXIST, get_sized);
 }
 
 void dram_get(struct store *s, struct store_io *io)

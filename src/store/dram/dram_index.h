@@ -53,6 +53,7 @@ struct dram_entry {
 	uint64_t is_dirty : 1;	/* the tier below hasn't got it yet */
 	uint64_t is_parked : 1; /* linked, but taken from the policy until it is unpinned */
 	uint64_t is_back : 1;	/* a write-back of it is under way, and pins it */
+	uint64_t is_rising : 1; /* is_buf, and it comes from below: pinned, not owned */
 };
 _Static_assert(sizeof(struct dram_entry) == 64, "an entry is a cache line");
 

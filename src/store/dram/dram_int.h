@@ -35,8 +35,8 @@
 #define DRAM_WAITS_MAX 256u  /* BUFs that wait for room */
 #define DRAM_WAIT_TURNS \
 	4096u /* turns without a BUF served and nothing being written after which all fail */
-#define DRAM_BACKS 8u	 /* write-backs under way */
-#define DRAM_PROMOTES 8u /* copies under way that take more than one piece */
+#define DRAM_BACKS 8u	  /* write-backs under way */
+#define DRAM_PROMOTES 32u /* values on their way up */
 
 struct dram_back;
 struct dram_promote;
@@ -79,6 +79,7 @@ struct dram {
 	/* dram_promote.c */
 	struct dram_promote *promotes;
 	uint64_t promote_clock;
+	uint32_t nr_rising; /* slots in use */
 	uint32_t resize_at; /* dram_resize.c: the sweep's place */
 	struct dram_counters count;
 	struct dram_classes classes;
@@ -89,6 +90,7 @@ struct dram {
 struct dram_frame {
 	struct store_io *next;
 	uint64_t ver;
+	struct dram_entry *rising; /* a GET: whose memory it brought; pinned until it is taken */
 	uint32_t fence;
 	bool was_here;
 };
@@ -196,10 +198,15 @@ void dram_back_fini(struct dram *d);
 /* ---- dram_promote.c ---- */
 
 /*
- * A get came back from below with a view: copies what it asked for. fence: as it was when the get
- * went down.
+ * A get is about to go down, its fence noted in its frame: it brings memory of a value that is on
+ * its way up already. False: how long is the value? dram_promote_sized() then.
  */
-void dram_promote_offer(struct dram *d, struct store_io *io, uint32_t fence);
+bool dram_promote_before(struct dram *d, struct store_io *io);
+void dram_promote_sized(struct dram *d, struct store_io *io, uint64_t len, uint64_t ver);
+/* It has come back: what it brought is kept. */
+void dram_promote_after(struct dram *d, struct store_io *io, int res);
+/* e, if it is one of ours, isn't to be trusted. */
+void dram_promote_forget(struct dram *d, const struct dram_entry *e);
 bool dram_promote_cancel_one(struct dram *d); /* false: none was under way */
 
 /* ---- dram_copy.c ---- */

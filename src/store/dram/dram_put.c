@@ -59,7 +59,7 @@ int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_ke
 	struct dram_entry *old = dram_index_find(&d->ix, key);
 	int err;
 
-	must(e->is_buf && !e->is_linked && !e->pins);
+	must(e->is_buf && !e->is_linked && (e->is_rising || !e->pins));
 	if (!old) {
 		err = put_check_bucket(d, key);
 		if (err)
@@ -68,7 +68,7 @@ int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_ke
 		dram_value_drop(d, old);
 	}
 	e->ver = ver;
-	e->is_buf = false;
+	e->is_buf = e->is_rising = false;
 	d->nr_bufs--;
 	dram_value_link(d, e, key->hash);
 	d->ver = max_t(uint64_t, d->ver, ver);

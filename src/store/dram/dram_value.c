@@ -204,6 +204,8 @@ void dram_value_drop_bad(struct dram *d, struct dram_entry *e)
 	store_alert(&d->st, &key, "bytes don't fit their seal");
 	if (e->is_linked)
 		dram_value_drop(d, e);
+	else if (e->is_rising)
+		dram_promote_forget(d, e);
 }
 
 bool dram_value_is_retiring(const struct dram *d, const struct dram_entry *e)
@@ -256,7 +258,7 @@ void dram_value_release(struct store *s, struct store_view *v)
 	struct dram_entry *e = v->pin;
 	bool is_use;
 
-	if (e->is_buf) {
+	if (e->is_buf && !e->is_rising) {
 		dram_value_destroy(d, e);
 		return;
 	}
@@ -317,7 +319,8 @@ uint64_t *dram_value_seals(const struct store_view *v)
 
 	if (v->value_len <= MEM_CHUNK_BYTES)
 		return &e->seal;
-	return side_seals(dram_of(v->st), e);
+	/* Parts are those of a value that is on its way up. */
+	return side_seals(dram_of(v->st), e) + v->off / MEM_CHUNK_BYTES;
 }
 
 const struct store_meta *dram_value_meta(const struct store_view *v)

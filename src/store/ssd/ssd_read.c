@@ -121,7 +121,7 @@ static void read_view_above(struct ssd_read *r, struct store_io *io)
 	memcpy(in->seals + io->view.off / MEM_CHUNK_BYTES, r->seals + r->first,
 	       ssd_format_seals(r->want) * sizeof(uint64_t));
 	/* Once there it is looked at by others, and stays as it is. */
-	if (memcmp(in->meta, &r->meta, sizeof(r->meta)) != 0)
+	if (in->meta && memcmp(in->meta, &r->meta, sizeof(r->meta)) != 0)
 		*in->meta = r->meta;
 	io->view.st = in->st;
 	io->view.pin = in->pin;

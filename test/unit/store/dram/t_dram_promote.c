@@ -186,13 +186,13 @@ static void t_bad(void **state)
 /* More streams than slots; a put that needs the room of copies that don't end. */
 static void t_slots(void **state)
 {
-	uint64_t len = 2 << 20;
+	uint64_t len = (1 << 20) + 1;
 	struct dworld dw;
 
 	dworld_init_two(&dw, 64 << 20, NULL);
-	for (uint32_t i = 0; i < 12; i++)
+	for (uint32_t i = 0; i < DRAM_PROMOTES + 4; i++)
 		put_below(&dw, i, 1, len);
-	for (uint32_t i = 0; i < 12; i++)
+	for (uint32_t i = 0; i < DRAM_PROMOTES + 4; i++)
 		assert_int_equal(get_piece(&dw, i, 0, 1 << 20, 0), 0);
 	assert_int_equal(dw.d->nr_bufs, DRAM_PROMOTES);
 	assert_int_equal(world_put(&dw.w, 100, 1, dw.d->arena.bytes - (1 << 20)), 0);

@@ -15,6 +15,7 @@ struct ssd_world {
 	struct store_ssd_opts o;
 	struct ssd *s;
 	uint64_t delay_max_ns; /* of the disk; 0: 20 us */
+	uint64_t dram_bytes;   /* > 0: a dram tier above */
 };
 
 static inline struct fake_disk *ssd_world_disk(struct ssd_world *sw)
@@ -31,7 +32,7 @@ static inline int ssd_world_begin(struct ssd_world *sw)
 		.submitted = fake_disk_submitted,
 		.arg = &sw->disks,
 	};
-	struct store *s;
+	struct store *s, *top;
 	int err;
 
 	sw->o.dev = &ssd_world_disk(sw)->dev;
@@ -40,6 +41,16 @@ static inline int ssd_world_begin(struct ssd_world *sw)
 		return err;
 	world_init_sim(&sw->w, 1, 1, &sim);
 	world_set(&sw->w, 1, sw->o.value_max);
+	if (sw->dram_bytes) {
+		assert_int_equal(store_dram_create(
+					 &(struct store_dram_opts){
+						 .bytes = sw->dram_bytes,
+						 .policy = "lru",
+					 },
+					 &top),
+				 0);
+		store_set_push(sw->w.set, 0, top);
+	}
 	store_set_push(sw->w.set, 0, s);
 	sw->s = ssd_of(s);
 	return 0;
@@ -85,7 +96,7 @@ static inline struct store_stats ssd_world_stats(struct ssd_world *sw)
 {
 	struct store_stats st = {0};
 
-	assert_int_equal(store_set_stats(sw->w.set, 0, &st), 0);
+	assert_int_equal(store_set_stats(sw->w.set, sw->s->st.tier, &st), 0);
 	return st;
 }
 

@@ -35,9 +35,10 @@ static void reader_end(struct store_read *rd, int res)
 	r->res = res;
 }
 
-static void reader_start(struct ssd_world *sw, struct reader *r, uint32_t no, bool is_eager)
+static void reader_start_gen(struct ssd_world *sw, struct reader *r, uint32_t no, bool is_eager,
+			     uint64_t gen)
 {
-	*r = (struct reader){.gen = 1};
+	*r = (struct reader){.gen = gen};
 	r->rd.set = sw->w.set;
 	r->rd.home = sw->w.r[0];
 	r->rd.key = world_key(no);
@@ -46,6 +47,11 @@ static void reader_start(struct ssd_world *sw, struct reader *r, uint32_t no, bo
 	r->rd.piece = reader_piece;
 	r->rd.end = reader_end;
 	store_read_start(&r->rd);
+}
+
+static void reader_start(struct ssd_world *sw, struct reader *r, uint32_t no, bool is_eager)
+{
+	reader_start_gen(sw, r, no, is_eager, 1);
 }
 
 static uint64_t read_bytes(struct ssd_world *sw)
@@ -122,8 +128,7 @@ static void replaced(void **state)
 
 	for (uint64_t gen = 1; gen < 40; gen++) {
 		assert_int_equal(world_put(&sw->w, 1, gen, 2 * MIB + gen), 0);
-		reader_start(sw, &r, 1, true);
-		r.gen = gen;
+		reader_start_gen(sw, &r, 1, true, gen);
 		if (gen % 2)
 			assert_int_equal(world_op(&sw->w, STORE_DEL, 1), 0);
 		world_until(&sw->w, &r.is_over);
@@ -183,6 +188,99 @@ static void too_late(void **state)
 	ssd_world_destroy(sw);
 }
 
+static struct store_stats dram_stats(struct ssd_world *sw)
+{
+	struct store_stats st = {0};
+
+	assert_int_equal(store_set_stats(sw->w.set, 0, &st), 0);
+	return st;
+}
+
+/* Straight into the dram tier, where they are found afterwards; two readers at once, too. */
+static void straight(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	uint64_t lens[] = {70000, STORE_PART_BYTES + 5001, MIB, 3 * MIB - 77};
+	struct reader r[3];
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++)
+		assert_int_equal(world_put(&sw->w, i, 1, lens[i]), 0);
+	sw->dram_bytes = 16 * MIB;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		for (uint32_t k = 0; k < ARRAY_SIZE(r); k++)
+			reader_start(sw, &r[k], i, k != 1);
+		for (uint32_t k = 0; k < ARRAY_SIZE(r); k++) {
+			world_until(&sw->w, &r[k].is_over);
+			assert_int_equal(r[k].res, 0);
+			assert_int_equal(r[k].pos, lens[i]);
+		}
+		bytes += lens[i];
+		assert_int_equal(dram_stats(sw).nr_keys, i + 1);
+		assert_int_equal(ssd_world_stats(sw).straight_bytes, bytes);
+	}
+	/* All of them are above now, and the device isn't asked. */
+	bytes = read_bytes(sw);
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++)
+		assert_int_equal(world_get(&sw->w, i, 1, lens[i]), 0);
+	assert_int_equal(read_bytes(sw), bytes);
+	ssd_world_destroy(sw);
+}
+
+/* Puts and dels pass while values come straight: what is found is never older than they. */
+static void straight_race(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct world_io put = {.is_over = true};
+	struct reader r;
+	uint64_t gen = 1;
+
+	sw->dram_bytes = 2 * MIB;
+	sw->delay_max_ns = 200000;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i < 60; i++) {
+		gen++;
+		assert_int_equal(world_put(&sw->w, 1, gen, 700000 + gen), 0);
+		/* The other one pushes it out of memory. */
+		assert_int_equal(world_put(&sw->w, 2, 1, 900000), 0);
+		assert_int_equal(world_put(&sw->w, 3, 1, 900000), 0);
+		reader_start_gen(sw, &r, 1, true, gen);
+		put.io = (struct store_io){.op = STORE_DEL, .key = world_key(1)};
+		world_start(&sw->w, 0, &put);
+		world_until(&sw->w, &r.is_over);
+		world_until(&sw->w, &put.is_over);
+		assert_true(r.res == 0 || r.res == -ENOENT || r.res == -ESTALE);
+		assert_int_equal(world_get(&sw->w, 1, gen, 700000 + gen), -ENOENT);
+	}
+	ssd_world_destroy(sw);
+}
+
+/* Memory above that a late read may still write to isn't given to others. */
+static void straight_late(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct reader r[8];
+
+	for (uint32_t i = 0; i < 40; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, MIB - i), 0);
+	sw->dram_bytes = 8 * MIB;
+	sw->delay_max_ns = 20000000;
+	sw->o.read_max_ns = 10000000;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i < 200; i++) {
+		for (uint32_t k = 0; k < ARRAY_SIZE(r); k++)
+			reader_start(sw, &r[k], (i * 8 + k) % 40, true);
+		for (uint32_t k = 0; k < ARRAY_SIZE(r); k++) {
+			world_until(&sw->w, &r[k].is_over);
+			assert_true(r[k].res == 0 || r[k].res == -ENOENT);
+		}
+	}
+	assert_true(ssd_world_stats(sw).late > 0);
+	assert_int_equal(sw->w.nr_alerts, 0);
+	ssd_world_destroy(sw);
+}
+
 /* The end comes while reads that nobody waits for are under way. */
 static void late_at_the_end(void **state)
 {
@@ -205,7 +303,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranges),	   cmocka_unit_test(eager),
 		cmocka_unit_test(replaced),	   cmocka_unit_test(too_late),
-		cmocka_unit_test(late_at_the_end),
+		cmocka_unit_test(late_at_the_end), cmocka_unit_test(straight),
+		cmocka_unit_test(straight_race),   cmocka_unit_test(straight_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
