@@ -199,9 +199,11 @@ static void cmd_count(struct tgt_req *req, uint8_t flags, uint64_t bytes)
 	if (flags & CMD_WRITES) {
 		counter_add(&st->writes, 1);
 		counter_add(&st->write_bytes, bytes);
+		req->sq->write_bytes += bytes;
 	} else {
 		counter_add(&st->reads, 1);
 		counter_add(&st->read_bytes, bytes);
+		req->sq->read_bytes += bytes;
 	}
 }
 

@@ -19,6 +19,8 @@ extern const struct rpc_method rpc_ns_list, rpc_ns_create, rpc_ns_resize, rpc_ns
 	rpc_ns_flush;
 /* rpc_key.c */
 extern const struct rpc_method rpc_key_where, rpc_key_purge, rpc_key_usage;
+/* rpc_client.c */
+extern const struct rpc_method rpc_client_list;
 /* rpc_class.c */
 extern const struct rpc_method rpc_class_list, rpc_class_add, rpc_class_remove;
 json_t *rpc_class_describe(const struct kv_class *k);

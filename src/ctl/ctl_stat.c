@@ -99,6 +99,8 @@ static void stat_ns(struct ctl_stat *st, struct tgt_ns *ns)
 		s->read_bytes += counter_get(&t->read_bytes);
 		s->write_bytes += counter_get(&t->write_bytes);
 	}
+	for (unsigned v = 0; v < TGT_TIME_VERBS; v++)
+		tgt_time_sum(ns, v, &s->time[v]);
 	if (!kv_ns_is(ns))
 		return;
 	stat_kv(s, ns);

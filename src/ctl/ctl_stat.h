@@ -16,6 +16,7 @@
 #include "kv/kv.h"
 #include "store/store.h"
 #include "store/store_health.h"
+#include "target/tgt_time.h"
 
 struct ctl_stat_tier {
 	const char *name;
@@ -30,6 +31,7 @@ struct ctl_stat_ns {
 	char name[64];
 	uint64_t capacity_bytes, used_bytes;
 	uint64_t inflight, reads, writes, read_bytes, write_bytes;
+	struct tgt_time_sum time[TGT_TIME_VERBS];
 	struct kv_ns_info info;
 	struct store_door_stats door;
 	unsigned nr_tiers;

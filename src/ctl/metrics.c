@@ -97,8 +97,9 @@ static uint64_t field(const void *base, const struct metrics_row *row)
 
 void metrics_family(FILE *f, const char *name, const char *help, enum metrics_type type)
 {
-	fprintf(f, "# HELP peal_%s %s\n# TYPE peal_%s %s\n", name, help, name,
-		type == METRICS_COUNTER ? "counter" : "gauge");
+	static const char *const types[] = {"counter", "gauge", "histogram"};
+
+	fprintf(f, "# HELP peal_%s %s\n# TYPE peal_%s %s\n", name, help, name, types[type]);
 }
 
 void metrics_label(FILE *f, const char *text)
@@ -233,6 +234,48 @@ static void put_classes(FILE *f, const struct ctl_stat *st)
 	}
 }
 
+static void time_labels(FILE *f, const struct ctl_stat_ns *s, unsigned verb, const char *what)
+{
+	char name[48];
+	int opc = tgt_time_opcode(s->csi, verb);
+
+	snprintf(name, sizeof(name), "command_seconds%s", what);
+	metrics_ns_labels(f, name, s);
+	fprintf(f, ",name=\"%s\"", opc < 0 ? "others" : ctl_stat_opcode(s->csi & 1, (unsigned)opc));
+}
+
+static void put_time(FILE *f, const struct ctl_stat_ns *s, unsigned verb)
+{
+	const struct tgt_time_sum *t = &s->time[verb];
+	uint64_t nr = 0;
+
+	for (unsigned i = 0; i + 1 < TGT_TIME_BUCKETS; i++) {
+		nr += t->bucket[i];
+		time_labels(f, s, verb, "_bucket");
+		fprintf(f, ",le=\"%.9g\"} %" PRIu64 "\n",
+			(double)((uint64_t)TGT_TIME_LEAST_NS << i) / 1e9, nr);
+	}
+	time_labels(f, s, verb, "_bucket");
+	fprintf(f, ",le=\"+Inf\"} %" PRIu64 "\n", t->nr);
+	time_labels(f, s, verb, "_sum");
+	fprintf(f, "} %.9f\n", (double)t->ns / 1e9);
+	time_labels(f, s, verb, "_count");
+	fprintf(f, "} %" PRIu64 "\n", t->nr);
+}
+
+static void put_times(FILE *f, const struct ctl_stat *st)
+{
+	metrics_family(
+		f, "command_seconds",
+		"From the fetch to the end, of a sample: about every 61st command, and the first "
+		"after a rest. How many there were is commands_total.",
+		METRICS_HISTOGRAM);
+	for (unsigned i = 0; i < st->nr_ns; i++)
+		for (unsigned v = 0; v < TGT_TIME_VERBS; v++)
+			if (st->ns[i].time[v].nr)
+				put_time(f, &st->ns[i], v);
+}
+
 static void put_workers(FILE *f, const struct ctl_stat *st)
 {
 	for (unsigned r = 0; r < ARRAY_SIZE(worker_rows); r++) {
@@ -305,6 +348,7 @@ char *metrics_text(const struct ctl *c, const struct ctl_stat *st, size_t *bytes
 		return NULL;
 	put_daemon(f, c, st);
 	put_commands(f, st);
+	put_times(f, st);
 	put_workers(f, st);
 	put_ns_rows(f, st, ns_rows, ARRAY_SIZE(ns_rows), false);
 	put_ns_rows(f, st, kv_rows, ARRAY_SIZE(kv_rows), true);

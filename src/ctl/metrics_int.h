@@ -13,6 +13,7 @@
 enum metrics_type {
 	METRICS_COUNTER,
 	METRICS_GAUGE,
+	METRICS_HISTOGRAM,
 };
 
 void metrics_family(FILE *f, const char *name, const char *help, enum metrics_type type);

@@ -64,6 +64,32 @@ static json_t *stats_classes(const struct ctl_stat *st, unsigned ns)
 	return list;
 }
 
+/* What takes long shows in seconds / samples and in the quantiles; buckets are for differences. */
+static json_t *stats_times(const struct ctl_stat_ns *s)
+{
+	json_t *list = json_array();
+
+	for (unsigned v = 0; v < TGT_TIME_VERBS; v++) {
+		const struct tgt_time_sum *t = &s->time[v];
+		int opc = tgt_time_opcode(s->csi, v);
+		json_t *one, *buckets = json_array();
+
+		for (unsigned i = 0; i < TGT_TIME_BUCKETS; i++)
+			json_array_append_new(buckets, json_integer((json_int_t)t->bucket[i]));
+		one = json_pack("{s:s, s:I, s:f, s:o}", "name",
+				opc < 0 ? "others" : ctl_stat_opcode(s->csi & 1, (unsigned)opc),
+				"samples", (json_int_t)t->nr, "seconds", (double)t->ns / 1e9,
+				"buckets", buckets);
+		put(one, "p50_ns", tgt_time_quantile(t->bucket, 500));
+		put(one, "p99_ns", tgt_time_quantile(t->bucket, 990));
+		if (t->nr)
+			json_array_append_new(list, one);
+		else
+			json_decref(one);
+	}
+	return list;
+}
+
 static json_t *stats_ns(const struct ctl_stat *st, unsigned ns)
 {
 	const struct ctl_stat_ns *s = &st->ns[ns];
@@ -81,6 +107,7 @@ static json_t *stats_ns(const struct ctl_stat *st, unsigned ns)
 	put(to, "write_bytes", s->write_bytes);
 	for (unsigned t = 0; t < s->nr_tiers; t++)
 		json_array_append_new(tiers, stats_tier(&s->tiers[t]));
+	json_object_set_new(to, "times", stats_times(s));
 	if (s->is_kv) {
 		put(to, "leases", s->info.nr_leases);
 		put(to, "key_waits", s->door.waits);
@@ -179,8 +206,11 @@ const struct rpc_method rpc_stats_get = {
 	.help = "All figures: of the daemon, its reactors, its namespaces and their tiers",
 	.result = "{uptime_seconds, clients, controllers, queues, media_errors, commands: [{kind, "
 		  "opcode, name, done, missed, failed}], reactors: [...], namespaces: [{..., "
+		  "times: [{name, samples, seconds, p50_ns, p99_ns, buckets}], "
 		  "classes: [{class, name, registered, memory_keys, memory_bytes}], tiers: "
 		  "[{..., health: {state, written_bytes, refused, errors, segments, dead_segments, "
-		  "bad_keys, budget_day_bytes, given_back_bytes}}]}], devices: as ssd.devices}",
+		  "bad_keys, budget_day_bytes, given_back_bytes}}]}], devices: as ssd.devices}; "
+		  "times are of a sample, from the fetch to the end: bucket i has those below 256 "
+		  "<< i ns, the last one the rest, p50 and p99 are upper bounds",
 	.run = stats_run,
 };

@@ -12,6 +12,7 @@ const struct rpc_method *const rpc_table_methods[] = {
 	&rpc_daemon_config,
 	&rpc_daemon_log_level,
 	&rpc_stats_get,
+	&rpc_client_list,
 	&rpc_hold_quiesce,
 	&rpc_hold_resume,
 	&rpc_ns_list,

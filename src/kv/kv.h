@@ -85,6 +85,8 @@ struct kv_ns_info {
 	bool is_read_only;
 };
 void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info);
+/* Adds the leases that a controller holds here. Any worker, within one turn. */
+void kv_ns_leases_of(const struct tgt_ns *ns, uint16_t ctrl, uint64_t *nr, uint64_t *bytes);
 
 /*
  * For tgt_subsys_csi_add(): CSI 1; namespaces made by Namespace Management take `defaults`

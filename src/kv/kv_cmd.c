@@ -58,6 +58,7 @@ void kv_cmd_count_read(struct tgt_req *req, uint64_t bytes)
 
 	counter_add(&st->reads, 1);
 	counter_add(&st->read_bytes, bytes);
+	req->sq->read_bytes += bytes;
 }
 
 void kv_cmd_count_write(struct tgt_req *req, uint64_t bytes)
@@ -66,6 +67,7 @@ void kv_cmd_count_write(struct tgt_req *req, uint64_t bytes)
 
 	counter_add(&st->writes, 1);
 	counter_add(&st->write_bytes, bytes);
+	req->sq->write_bytes += bytes;
 }
 
 uint16_t kv_cmd_xfer_status(const struct tgt_req *req, int res)

@@ -211,6 +211,8 @@ bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id);
 void kv_lease_drop_ctrl(struct kv_lease_table *t, uint16_t ctrl);
 void kv_lease_drop_all(struct kv_lease_table *t);
 unsigned kv_lease_count(const struct kv_lease_table *t); /* any worker */
+/* Adds what a controller holds. Any worker. */
+void kv_lease_of(const struct kv_lease_table *t, uint16_t ctrl, uint64_t *nr, uint64_t *bytes);
 #define KV_LEASE_MS_MAX 60000u
 #define KV_LEASE_MS_DEFAULT 2000u
 #define KV_LEASES_MAX 1024u	   /* per worker and namespace */

@@ -35,13 +35,14 @@ struct kv_lease_table {
 	struct tgt_worker *worker;
 	struct counter nr_busy;
 	uint32_t first_free;
-	uint64_t ctrl_bytes[TGT_CTRLS_MAX];
+	struct counter ctrl_bytes[TGT_CTRLS_MAX], ctrl_nr[TGT_CTRLS_MAX];
 	struct kv_lease lease[KV_LEASES_MAX];
 };
 
-static uint64_t *lease_account(struct kv_lease_table *t, uint16_t ctrl)
+static void lease_account(struct kv_lease_table *t, uint16_t ctrl, uint64_t nr, uint64_t bytes)
 {
-	return &t->ctrl_bytes[ctrl % TGT_CTRLS_MAX];
+	counter_add(&t->ctrl_nr[ctrl % TGT_CTRLS_MAX], nr);
+	counter_add(&t->ctrl_bytes[ctrl % TGT_CTRLS_MAX], bytes);
 }
 
 static void lease_released(struct store_view *v)
@@ -56,7 +57,7 @@ static void lease_released(struct store_view *v)
 
 static void lease_end(struct kv_lease *l)
 {
-	*lease_account(l->table, l->ctrl) -= l->view.value_len;
+	lease_account(l->table, l->ctrl, (uint64_t)-1, -(uint64_t)l->view.value_len);
 	l->is_held = false;
 	if (++l->gen == 0) /* an id of 0 says "none" */
 		l->gen = 1;
@@ -71,17 +72,17 @@ static void lease_expired(struct timeout *to)
 
 uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view, uint32_t ms)
 {
-	uint64_t *bytes = lease_account(t, ctrl);
+	uint64_t bytes = counter_get(&t->ctrl_bytes[ctrl % TGT_CTRLS_MAX]);
 	struct kv_lease *l;
 	uint32_t slot = t->first_free;
 
-	if (slot == KV_LEASES_MAX || *bytes + view->value_len > (uint64_t)KV_LEASE_CTRL_MIB_MAX
-									<< 20)
+	if (slot == KV_LEASES_MAX || bytes + view->value_len > (uint64_t)KV_LEASE_CTRL_MIB_MAX
+								       << 20)
 		return 0;
 	l = &t->lease[slot];
 	t->first_free = l->next_free;
 	counter_add(&t->nr_busy, 1);
-	*bytes += view->value_len;
+	lease_account(t, ctrl, 1, view->value_len);
 	l->view = *view;
 	view->st = NULL;
 	l->ctrl = ctrl;
@@ -118,6 +119,12 @@ void kv_lease_drop_all(struct kv_lease_table *t)
 	for (uint32_t i = 0; i < KV_LEASES_MAX; i++)
 		if (t->lease[i].is_held)
 			lease_end(&t->lease[i]);
+}
+
+void kv_lease_of(const struct kv_lease_table *t, uint16_t ctrl, uint64_t *nr, uint64_t *bytes)
+{
+	*nr += counter_get(&t->ctrl_nr[ctrl % TGT_CTRLS_MAX]);
+	*bytes += counter_get(&t->ctrl_bytes[ctrl % TGT_CTRLS_MAX]);
 }
 
 unsigned kv_lease_count(const struct kv_lease_table *t)

@@ -360,3 +360,12 @@ void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info)
 	for (unsigned i = 0; i < node->nr; i++)
 		info->nr_leases += kv_lease_count(kn->leases[i]);
 }
+
+void kv_ns_leases_of(const struct tgt_ns *ns, uint16_t ctrl, uint64_t *nr, uint64_t *bytes)
+{
+	const struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
+	const struct tgt_node *node = tgt_subsys_node(ns->subsys);
+
+	for (unsigned i = 0; i < node->nr; i++)
+		kv_lease_of(kn->leases[i], ctrl, nr, bytes);
+}

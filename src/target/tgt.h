@@ -47,6 +47,7 @@ struct tgt_ctrl;
 struct tgt_ns;
 struct tgt_req;
 struct tgt_sq;
+struct tgt_time;
 struct tgt_subsys;
 
 /* How a command ended, for those who count. */
@@ -146,6 +147,8 @@ struct tgt_sq {
 	/* requests between init and respond; the transport's drain waits for 0 */
 	uint32_t nr_inflight;
 	struct list reqs; /* those requests, oldest first (Abort, drain) */
+	/* What it has done, for an operator: the transport counts commands, command sets bytes. */
+	uint64_t nr_cmds, read_bytes, write_bytes;
 };
 void tgt_sq_init(struct tgt_sq *sq, const struct tgt_sq_ops *ops, struct tgt_ctrl *c,
 		 struct tgt_worker *w, uint16_t qid);
@@ -235,7 +238,7 @@ struct tgt_req {
 	void *tr;	       /* the transport's, from before init to respond */
 	struct mem_iter *iter; /* after ops->data() */
 	struct tgt_dptr dptr;
-	uint64_t stamp_ns[TGT_NR_STAMPS]; /* of a traced request */
+	uint64_t stamp_ns[TGT_NR_STAMPS]; /* of a traced request; FETCH: of a timed one */
 	/* of a traced request's namespace, which may be gone at the end */
 	uint8_t trace_csi, trace_lba_shift;
 	/* transport/replay's, only while a recording runs */
@@ -358,6 +361,7 @@ struct tgt_ns {
 	uint8_t lba_shift; /* of CSI 0 */
 	/* feature 20h: bit 0 EDNEK, Delete of an absent key fails; set by tgt_feature.c */
 	_Atomic uint32_t kv_config;
+	struct tgt_time *time; /* one per worker, while it can be found; NULL: no memory */
 	struct tgt_ns_stat stat[REACTORS_MAX];
 };
 

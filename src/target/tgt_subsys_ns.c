@@ -11,6 +11,7 @@
  * the node's.
  */
 #include "target/tgt_int.h"
+#include "target/tgt_time.h"
 #include <errno.h>
 #include <stdlib.h>
 #include "base/container.h"
@@ -100,6 +101,7 @@ int tgt_subsys_ns_add(struct tgt_subsys *ss, struct tgt_ns *ns, uint32_t nsid)
 		return -ENOSPC;
 	ns->subsys = ss;
 	ns->nsid = nsid;
+	ns->time = calloc(ss->node->nr, sizeof(*ns->time));
 	atomic_store_explicit(&ss->ns[nsid], ns, memory_order_release);
 	tgt_subsys_ns_unreserve(ss, bytes); /* now its own sizes() says it */
 	tgt_subsys_tell(ss, nsid);
@@ -136,6 +138,7 @@ static void del_empty(struct reactor_round *rd)
 
 	for (unsigned w = 0; w < job->ss->node->nr; w++)
 		add_stat(&job->ss->gone, &job->ns->stat[w]);
+	free(job->ns->time);
 	job->ns->ops->destroy(job->ns, home_of(job->ss), del_destroyed, job);
 }
 

@@ -11,6 +11,29 @@
 
 struct tr;
 
+/* A host that is attached, as an operator sees it. */
+struct tr_host {
+	char peer[64]; /* "pid 4711 uid 0" */
+	int pid;       /* 0: it isn't of this machine */
+	uint32_t uid;
+	uint16_t ctrl; /* 0: none yet */
+	bool is_operator, is_recorded;
+	uint64_t since_ns;  /* reactor_now_ns() then */
+	unsigned nr_queues; /* I/O submission queues */
+	uint64_t nr_cmds, read_bytes, write_bytes;
+};
+
+#define TR_HOSTS_MAX TGT_CTRLS_MAX
+struct tr_hosts {
+	void (*done)(struct tr_hosts *h); /* on worker 0's reactor */
+	unsigned nr;
+	struct tr_host of[TR_HOSTS_MAX];
+	/* The transport's. */
+	struct tr *tr;
+	struct reactor_round round;
+	_Atomic uint64_t sums[TR_HOSTS_MAX][4];
+};
+
 struct tr_ops {
 	const char *name;
 	/* listen; 0 or -errno; before the reactors run, or on worker 0's reactor */
@@ -28,6 +51,11 @@ struct tr_ops {
 	 * Worker 0's reactor. peald's --linger counts from it. NULL: its hosts don't count.
 	 */
 	uint64_t (*alone_since_ns)(struct tr *tr);
+	/*
+	 * Fills in h, zeroed but for done, which runs later. One at a time. Worker 0's reactor.
+	 * NULL: its hosts can't be listed.
+	 */
+	void (*list_hosts)(struct tr *tr, struct tr_hosts *h);
 };
 
 struct tr {

@@ -131,6 +131,34 @@ def test_keys(d, rpc):
     assert kv['name'] == 'kv' and kv['writes'] == 1 and kv['tiers'][0]['keys'] == 0
 
 
+def test_clients(d, rpc):
+    """Who is attached, told by the kernel, and what each has done."""
+    before = rpc('client.list')
+    with subprocess.Popen([PEAL, '-u', d.uri, 'bench', '--seconds', '600', '--size', '4K',
+                           '--keys', '50'], stdout=subprocess.DEVNULL) as p:
+        mine = []
+        while not mine or mine[0]['read_bytes'] < 100 * 4096:
+            mine = [c for c in rpc('client.list') if c['pid'] == p.pid]
+        p.terminate()
+    one = mine[0]
+    assert one['transport'] == 'vfu' and one['uid'] == os.geteuid() and one['controller'] > 0
+    assert one['written_bytes'] >= 50 * 4096 and one['queues'] >= 1, one
+    assert one['commands'] >= one['read_bytes'] // 4096 + 50 and one['seconds'] > 0
+    assert one['leases'] == 0 and one['recorded'] is False
+    while len(rpc('client.list')) > len(before):
+        pass
+    times = {t['name']: t for t in rpc('stats')['namespaces'][0]['times']}
+    get = times['Retrieve']
+    assert get['samples'] == sum(get['buckets']) > 0 and get['seconds'] > 0
+    assert 0 < get['p50_ns'] <= get['p99_ns'], get
+    # The first after a rest is timed: one put is one sample.
+    puts = times['Store']['samples']
+    put(d, 'one-more', b'x')
+    times = {t['name']: t for t in rpc('stats')['namespaces'][0]['times']}
+    assert times['Store']['samples'] >= puts
+    rpc('key.purge', ns='kv')
+
+
 def test_classes(tmp_path):
     """Of the configuration, and of what is stored."""
     conf = tmp_path / 'peald.yaml'

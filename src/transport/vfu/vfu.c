@@ -251,6 +251,7 @@ static const struct tr_ops vfu_ops = {
 	.destroy = vfu_destroy,
 	.nr_hosts = vfu_nr_hosts,
 	.alone_since_ns = vfu_alone_since_ns,
+	.list_hosts = vfu_list_hosts,
 };
 
 /* Half of what the kernel gives a process; the rest is for everything else. */

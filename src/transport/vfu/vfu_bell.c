@@ -32,7 +32,10 @@ static void vfu_bell_set(struct vfu_worker *w, uint32_t sleeping)
 
 void vfu_bell_arm(struct poller *p)
 {
-	vfu_bell_set(container_of(p, struct vfu_worker, poller), 1);
+	struct vfu_worker *w = container_of(p, struct vfu_worker, poller);
+
+	w->until_timed = 0; /* the first after a rest is timed */
+	vfu_bell_set(w, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -36,6 +36,9 @@ static int vfu_dev_peer(struct vfu_dev *d)
 
 	if (getsockopt(d->sock.fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return -errno;
+	d->pid = cred.pid;
+	d->uid = cred.uid;
+	d->since_ns = reactor_now_ns(vfu_home_reactor(d->vfu));
 	d->may_operate = cred.uid == 0 || cred.uid == geteuid();
 	snprintf(d->host, sizeof(d->host), "pid %d uid %u", (int)cred.pid, (unsigned)cred.uid);
 	return 0;

@@ -220,6 +220,8 @@ void vfu_watch_mark(struct vfu_sq *sq);
 void vfu_watch_changed(struct tgt_watcher *wt);
 void vfu_watch_sqe(struct vfu_sq *sq, struct tgt_req *req); /* after tgt_req_init() */
 void vfu_watch_cqe(struct vfu_sq *sq, struct tgt_req *req);
+/* One of the last nr SQEs taken is timed from start_ns; those in `over` are answered already. */
+void vfu_watch_time(struct vfu_sq *sq, uint32_t nr, uint64_t over, uint64_t start_ns);
 
 extern const struct tgt_sq_ops vfu_watch_ops; /* of queues that are recorded */
 
@@ -248,6 +250,7 @@ struct vfu_worker {
 	struct mbox_msg kick; /* from the home, not again before it has arrived */
 	_Atomic bool is_kicked;
 	struct tgt_watcher watcher;
+	int32_t until_timed; /* commands to the next that is timed */
 	uint32_t nr_burst;
 	struct tgt_req *burst[TGT_BURST];
 	struct nvme_sqe sqes[TGT_BURST];
@@ -325,6 +328,11 @@ struct vfu_dev {
 	struct replay_record *_Atomic rec;
 	struct replay_record *old_rec; /* stopped, and some worker may not know it yet */
 	char host[64];
+	int pid;
+	uint32_t uid;
+	uint64_t since_ns;
+	unsigned list_at; /* in the list under way, vfu_list.c; the home writes, workers read */
+	uint64_t nr_cmds, read_bytes, write_bytes;	   /* of queues that are gone */
 	bool may_operate;				   /* credentials */
 	bool has_stride, has_arena, has_wake, is_operator; /* granted */
 	bool is_quiet;					   /* closing: the controller is down */
@@ -446,6 +454,8 @@ static inline struct reactor *vfu_home_reactor(struct vfu *v)
 {
 	return v->node->reactors[0];
 }
-void vfu_dev_gone(struct vfu *v); /* vfu.c: a client has been freed */
+void vfu_dev_gone(struct vfu *v);			/* vfu.c: a client has been freed */
+void vfu_list_hosts(struct tr *tr, struct tr_hosts *h); /* vfu_list.c */
+void vfu_list_sq_gone(struct vfu_sq *sq);		/* home: its books go to its client's */
 
 #endif

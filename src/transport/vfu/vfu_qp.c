@@ -277,14 +277,20 @@ static void vfu_qp_init_all(struct vfu_sq *sq, uint32_t nr)
 {
 	struct vfu_worker *w = sq->w;
 	uint16_t status[TGT_BURST];
-	uint64_t over = tgt_req_look(&sq->sq, w->sqes, nr, status);
+	uint64_t start_ns = 0, over;
 
+	w->until_timed -= (int32_t)nr;
+	if (unlikely(w->until_timed < 0))
+		start_ns = reactor_now_ns(w->tw->reactor);
+	over = tgt_req_look(&sq->sq, w->sqes, nr, status);
 	for (uint32_t i = 0; i < nr; i++) {
 		if (over >> i & 1)
 			vfu_qp_stage(sq, w->sqes[i].cid, status[i], 0, 0);
 		else
 			vfu_qp_init(sq, &w->sqes[i]);
 	}
+	if (unlikely(w->until_timed < 0))
+		vfu_watch_time(sq, nr, over, start_ns);
 }
 
 static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
@@ -306,6 +312,7 @@ static uint32_t vfu_qp_take(struct vfu_sq *sq, uint32_t nr)
 	if (sq->head == sq->size)
 		sq->head = 0;
 	sq->cq->nr_busy += nr;
+	sq->sq.nr_cmds += nr;
 	if (unlikely(sq->sq.marks & (TGT_SQ_ADMIN | TGT_SQ_WATCHED)))
 		vfu_qp_init_odd(sq, nr);
 	else

@@ -144,6 +144,7 @@ static void vfu_queue_sq_gone(struct mbox_msg *m)
 	struct tgt_req *req = sq->req;
 
 	sq->cq->nr_sqs--;
+	vfu_list_sq_gone(sq);
 	d->sq[sq->sq.qid] = NULL;
 	d->nr_queues--;
 	free(sq);

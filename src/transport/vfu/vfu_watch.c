@@ -7,6 +7,7 @@
  * no look at any of it. Run by the queue's worker.
  */
 /* tidy: no-test: t_vfu_dev.c records, test/peer/trace.py traces, ctl_rpc.py holds */
+#include "target/tgt_time.h"
 #include "transport/vfu/vfu_int.h"
 
 /* What is under way belongs to the recording that it was begun in. */
@@ -100,8 +101,28 @@ static uint16_t vfu_watch_data(struct tgt_req *req, uint64_t len, enum mem_xfer_
 	return vfu_qp_data(req, len, dir);
 }
 
+/* The one at which the count ran out. */
+void vfu_watch_time(struct vfu_sq *sq, uint32_t nr, uint64_t over, uint64_t start_ns)
+{
+	struct vfu_worker *w = sq->w;
+	uint32_t at = nr + (uint32_t)w->until_timed, behind = 0;
+
+	w->until_timed = TGT_TIME_EVERY - 1;
+	if (at >= nr)
+		at = 0;
+	if (over >> at & 1) {
+		tgt_time_look(&sq->sq, &w->sqes[at], start_ns);
+		return;
+	}
+	for (uint32_t i = at; i < nr; i++)
+		behind += !(over >> i & 1);
+	tgt_time_begin(w->burst[w->nr_burst - behind], start_ns);
+}
+
 void vfu_watch_cqe(struct vfu_sq *sq, struct tgt_req *req)
 {
+	if (req->watch & TGT_WATCH_TIME)
+		tgt_time_end(req);
 	if (req->watch & TGT_WATCH_RECORD)
 		replay_record_cqe(sq->rec, req);
 	if ((req->watch & TGT_WATCH_TRACE) && sq->is_traced && !(req->watch & TGT_WATCH_SILENT))

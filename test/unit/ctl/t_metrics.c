@@ -26,6 +26,8 @@ static struct ctl_stat *figures(void)
 		st->ns[i].nsid = i + 1;
 		st->ns[i].reads = 100 + i;
 	}
+	st->ns[0].csi = 1;
+	st->ns[0].time[3] = (struct tgt_time_sum){.ns = 1500, .nr = 3, .bucket = {2, 0, 1}};
 	strcpy(st->ns[0].name, "a\"b\\c");
 	st->ns[0].is_kv = true;
 	st->ns[0].nr_tiers = 2;
@@ -73,6 +75,12 @@ static void test_values(void **state)
 	has(text, "peal_namespace_hits_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\"} 9\n");
 	has(text, "peal_namespace_misses_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\"} 2\n");
 	assert_null(strstr(text, "hits_total{namespace=\"block\""));
+	has(text, "nsid=\"1\",name=\"Retrieve\",le=\"2.56e-07\"} 2\n");
+	has(text, "nsid=\"1\",name=\"Retrieve\",le=\"5.12e-07\"} 2\n");
+	has(text, "nsid=\"1\",name=\"Retrieve\",le=\"1.024e-06\"} 3\n");
+	has(text, "nsid=\"1\",name=\"Retrieve\",le=\"+Inf\"} 3\n");
+	has(text, "nsid=\"1\",name=\"Retrieve\"} 0.000001500\n");
+	assert_null(strstr(text, "command_seconds_count{namespace=\"block\""));
 	has(text,
 	    "peal_class_keys{namespace=\"a\\\"b\\\\c\",nsid=\"1\",class=\"7\",name=\"llama\"} 3");
 	has(text, ",class=\"others\",name=\"\"} 5\n");
@@ -105,6 +113,15 @@ static void test_form(void **state)
 			snprintf(type, sizeof(type), "%s", l + 7 + strlen(family));
 			assert_int_equal(strcmp(type, "counter") == 0,
 					 strstr(family, "_total ") != NULL);
+			continue;
+		}
+		if (strcmp(type, "histogram") == 0) {
+			size_t n = strlen(family) - 1;
+
+			assert_int_equal(strncmp(l, family, n), 0);
+			assert_true(strncmp(l + n, "_bucket{", 8) == 0 ||
+				    strncmp(l + n, "_sum{", 5) == 0 ||
+				    strncmp(l + n, "_count{", 7) == 0);
 			continue;
 		}
 		assert_int_equal(name_of(l) + 1, strlen(family));
