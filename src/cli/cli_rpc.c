@@ -161,13 +161,31 @@ json_t *cli_rpc_call(struct cli_rpc *r, const char *method, json_t *params, unsi
 	return result;
 }
 
+static const char *rpc_hint(int err)
+{
+	switch (err) {
+	case ENOENT:
+		return ": is peald running? --uri or $PEAL_URI say where";
+	case ECONNREFUSED:
+		return ": a daemon has been here and is gone";
+	case EACCES:
+	case EPERM:
+		return ": root and the user that peald runs as may ask";
+	case ETIMEDOUT:
+		return ": it listens and doesn't answer; see its log";
+	default:
+		return "";
+	}
+}
+
 int cli_rpc_failed(const char *cmd, const struct cli_rpc *r, const json_t *error)
 {
 	int code = (int)json_integer_value(json_object_get(error, "code"));
 	const char *text = json_string_value(json_object_get(error, "message"));
 
 	if (!error) {
-		fprintf(stderr, "peal %s: %s: %s\n", cmd, r->path, strerror(errno));
+		fprintf(stderr, "peal %s: %s: %s%s\n", cmd, r->path, strerror(errno),
+			rpc_hint(errno));
 		return CLI_ERROR;
 	}
 	fprintf(stderr, "peal %s: %s (%d)\n", cmd, text ? text : "no message", code);

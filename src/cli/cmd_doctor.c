@@ -209,10 +209,12 @@ static enum doctor_state check_daemon(struct doctor *d)
 	if (cli_rpc_open(d->c, &r) == 0)
 		stats = cli_rpc_call(&r, "stats", NULL, 5000, &is_error);
 	if (!stats || is_error) {
+		const char *said = json_string_value(json_object_get(stats, "message"));
+
 		doctor_say(d, DOCTOR_BAD,
 			   "%s: %s; is peald running, with --rpc, and are you its "
 			   "user or root?",
-			   r.path, strerrorname_np(errno));
+			   r.path, said ? said : strerrorname_np(errno));
 		cli_rpc_close(&r);
 		json_decref(stats);
 		return DOCTOR_BAD;

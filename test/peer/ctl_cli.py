@@ -5,11 +5,16 @@
 usage: PEALD=... PEAL_CLI=... python3 -m pytest ctl_cli.py
 """
 
+import fcntl
 import json
 import os
 import pty
+import pwd
 import select
+import signal
+import struct
 import subprocess
+import termios
 
 import peer
 import pytest
@@ -62,16 +67,32 @@ def test_top_lines(d):
     assert cli(d.uri, 'top', '--interval', 'often').returncode == 2
 
 
+def size(fd, lines, columns):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack('HHHH', lines, columns, 0, 0))
+
+
 def test_top_screen(d):
-    """On a terminal: a screen, which q ends and which is put back."""
+    """On a terminal: a screen, of 80 columns, which tells what doesn't fit, hears of another size,
+    and which q ends and puts back."""
     master, slave = pty.openpty()
+    size(slave, 5, 80)
+    env = {k: v for k, v in os.environ.items() if k not in ('LINES', 'COLUMNS')}
     with subprocess.Popen([PEAL, '-u', d.uri, 'top'], stdin=slave, stdout=slave,
-                          stderr=subprocess.PIPE, env=dict(os.environ, TERM='xterm')) as p:
-        os.close(slave)
+                          stderr=subprocess.PIPE, env=dict(env, TERM='xterm')) as p:
         seen = b''
-        while b'other' not in seen:
-            assert select.select([master], [], [], 60)[0], seen
-            seen += os.read(master, 65536)
+
+        def until(text):
+            nonlocal seen
+            while text not in seen:
+                assert select.select([master], [], [], 60)[0], seen
+                seen += os.read(master, 65536)
+
+        until(b'2 more lines')
+        assert b'other' not in seen and b'p99<' in seen
+        size(slave, 24, 80)
+        p.send_signal(signal.SIGWINCH)
+        until(b'other')
+        os.close(slave)
         os.write(master, b'q')
         try:
             while True:
@@ -81,6 +102,49 @@ def test_top_screen(d):
         assert p.wait(60) == 0, p.stderr.read()
     os.close(master)
     assert b'\x1b[?1049h' in seen and b'\x1b[?1049l' in seen
+
+
+def test_top_narrow(d):
+    done = cli(d.uri, 'top', '--count', '2', '--interval', '0.1')
+    assert max(len(x) for x in done.stdout.splitlines()) <= 80
+
+
+def test_top_daemon_gone():
+    """It ends while it is watched: a line that says so."""
+    with peer.daemon(PEALD, '--dram', '16M') as d:
+        p = subprocess.Popen([PEAL, '-u', d.uri, 'top', '--interval', '0.1'], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p.stdout.readline()
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 3 and 'peal top: ' in err, (out, err)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can become somebody else')
+def test_wrong_user(d):
+    """Somebody else's daemon: who may ask is said, not only that it failed."""
+    nobody = pwd.getpwnam('nobody')
+    os.chmod(d.folder, 0o755)
+    who = {'user': nobody.pw_uid, 'group': nobody.pw_gid, 'extra_groups': []}
+    for cmd in (['top', '--count', '1'], ['class'], ['rpc', 'stats']):
+        done = cli(d.uri, *cmd, **who)
+        assert done.returncode == 3, done
+        assert 'Permission denied: root and the user that peald runs as may ask' in done.stderr
+    done = cli(d.uri, 'doctor', **who)
+    assert done.returncode == 3 and 'are you its user or root' in done.stdout, done
+
+
+@pytest.mark.parametrize('wrong', [
+    ['top', '--interval', '0'], ['top', '--interval', 'nan'], ['top', '--count', '0'],
+    ['top', '--count', '-1'], ['top', 'now'], ['top', '--colour'], ['doctor', 'please'],
+    ['doctor', '--fix'], ['record'], ['record', '0'], ['record', 'x'], ['record', '1', '2'],
+    ['put', 'k', '--class', '0', '--value', 'x'], ['nothing'], []])
+def test_wrong_arguments(d, wrong):
+    """Status 2 and a line: what was expected, or argp's for an option that it doesn't know."""
+    done = cli(d.uri, *wrong)
+    assert done.returncode == 2 and done.stderr, (wrong, done)
+    words = ('expected', 'unrecognized', 'Too many arguments')
+    assert any(x in done.stderr for x in words), (wrong, done.stderr)
+    assert done.stdout == '', done
 
 
 def test_stat(d):
