@@ -55,7 +55,8 @@ static void env_sim_submit(struct env *env, struct io_req *io)
 {
 	struct env_sim *s = env_sim_of(env);
 	uint64_t delay_ns = 0;
-	bool is_disk = io->op == IO_READ || io->op == IO_WRITE || io->op == IO_FSYNC;
+	bool is_disk = io->op == IO_READ || io->op == IO_WRITE || io->op == IO_FSYNC ||
+		       io->op == IO_FALLOCATE;
 
 	must(io->end);
 	if (is_disk && s->o.submitted)

@@ -11,6 +11,7 @@
 
 #include "ssd/fake_disk.h"
 #include "store/ssd/ssd_int.h"
+#include "store/ssd/ssd_watch.h"
 #include "store/store_health.h"
 
 #define LIVES_MAX 6 /* of a world, then its disks are new */
@@ -118,6 +119,7 @@ struct m_ssd {
 	struct model m;
 	const struct row *row;
 	struct fake_disks disks;
+	struct ssd_watch_dev watch;
 	unsigned nr_shards;
 	bool has_evicted; /* in an earlier life of these disks */
 	uint64_t nr_lives, nr_crashes, nr_found;
@@ -157,6 +159,7 @@ static struct store_ssd_care care_draw(struct m_ssd *ms)
 	struct rng *r = &ms->m.rng;
 
 	return (struct store_ssd_care){
+		.watch = &ms->watch,
 		.errors_max = rng_chance(r, 3, 4) ? UINT32_MAX : 1 + (uint32_t)rng_below(r, 20),
 		.faults_max = rng_chance(r, 1, 2) ? UINT32_MAX : 0,
 	};
@@ -212,6 +215,9 @@ static void life_begin(struct m_ssd *ms)
 	struct store_stats st;
 
 	m->is_dead = false;
+	atomic_store(&ms->watch.may_write, true);
+	atomic_store(&ms->watch.is_tight, !m->st->is_sure && rng_chance(&m->rng, 1, 3));
+	atomic_store(&ms->watch.spare_bytes, UINT64_MAX);
 	world_init_sim(&m->w, 1 + (unsigned)rng_below(&m->rng, 3), rng_u64(&m->rng), &sim);
 	world_set(&m->w, ms->nr_shards, M_VALUE_MAX);
 	for (unsigned i = 0; i < ms->nr_shards; i++)

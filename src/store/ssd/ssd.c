@@ -22,8 +22,9 @@ void ssd_count(struct ssd *s)
 {
 	struct ssd_counters *c = &s->count;
 
-	counter_set(&c->capacity, s->dev->bytes);
-	counter_set(&c->used, SSD_HEAD_BYTES + (s->nr_segs - s->nr_free) * s->super.seg_bytes);
+	counter_set(&c->capacity, s->dev->bytes - s->room.nr_hollow * s->super.seg_bytes);
+	counter_set(&c->used, SSD_HEAD_BYTES + (s->nr_segs - s->nr_free - s->room.nr_hollow) *
+						       s->super.seg_bytes);
 	counter_set(&c->value, s->value_bytes);
 	counter_set(&c->keys, s->ix.nr_used - s->ix.nr_ghosts);
 	counter_set(&c->index, ssd_index_bytes(&s->ix));
@@ -101,7 +102,7 @@ static int ssd_step(struct store *st)
 {
 	struct ssd *s = ssd_of(st);
 
-	return ssd_evict_step(s) + ssd_log_step(s) + ssd_slot_step(s);
+	return ssd_evict_step(s) + ssd_log_step(s) + ssd_slot_step(s) + ssd_room_step(s);
 }
 
 static bool ssd_is_busy(const struct store *st)
@@ -118,6 +119,7 @@ static void ssd_free(struct ssd *s)
 {
 	ssd_evict_fini(s);
 	ssd_health_fini(s);
+	ssd_room_fini(s);
 	ssd_stream_fini(s);
 	ssd_unit_fini(s);
 	ssd_value_fini(s);
@@ -208,6 +210,8 @@ static int ssd_tables(struct ssd *s)
 		err = ssd_slot_init(s);
 	if (!err)
 		err = ssd_head_init(s);
+	if (!err)
+		err = ssd_room_init(s);
 	if (!err)
 		err = ssd_unit_init(s);
 	if (!err)

@@ -54,6 +54,8 @@ static enum store_refused health_why_not(struct ssd *s)
 		return STORE_REFUSED_STATE;
 	if (w && !atomic_load_explicit(&w->may_write, memory_order_relaxed))
 		return STORE_REFUSED_WEAR;
+	if (ssd_room_is_out(s))
+		return STORE_REFUSED_ROOM;
 	if (!health_has_budget(s))
 		return STORE_REFUSED_BUDGET;
 	return STORE_NR_REFUSED;

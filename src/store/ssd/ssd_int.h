@@ -12,6 +12,7 @@
  *   ssd_slot.c     buffers of reads                   ssd_dev.c      the file
  *   ssd_head.c     records' heads that were read      ssd_health.c   errors, wear, writing allowed
  *   ssd_check.c    is it what was asked for?          ssd_bad.c      keys that failed
+ *                                                     ssd_room.c     how much of the file is used
  *
  * The invariant that everything hangs on. For every key: whatever record of it the medium may hold
  * that a recovery would serve, either the index has an entry of the key, live or a ghost, or a
@@ -31,6 +32,7 @@
 #include "store/ssd/ssd_format.h"
 #include "store/ssd/ssd_health.h"
 #include "store/ssd/ssd_index.h"
+#include "store/ssd/ssd_room.h"
 #include "store/ssd/ssd_unit.h"
 #include "store/store.h"
 
@@ -60,8 +62,9 @@ enum ssd_seg_state {
 	SSD_SEALING,
 	SSD_SEALED,
 	SSD_EVICTING,
-	SSD_LOST, /* its records may be read, but it isn't used before the next recovery */
-	SSD_DEAD, /* on the superblock's list */
+	SSD_LOST,   /* its records may be read, but it isn't used before the next recovery */
+	SSD_DEAD,   /* on the superblock's list */
+	SSD_HOLLOW, /* free, and a hole in the file: given back (ssd_room.c) */
 };
 
 struct ssd_seg {
@@ -337,6 +340,7 @@ struct ssd {
 	struct reinsert reinsert;
 	struct ssd_counters count;
 	struct ssd_health health;
+	struct ssd_room room;
 };
 
 /* Across a store_down(), or while an io waits. */

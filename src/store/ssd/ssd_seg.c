@@ -71,7 +71,7 @@ bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch)
 {
 	for (uint32_t i = 0; i < s->nr_segs; i++)
 		if (i != but && s->segs[i].state != SSD_FREE && s->segs[i].state != SSD_DEAD &&
-		    s->segs[i].epoch <= epoch)
+		    s->segs[i].state != SSD_HOLLOW && s->segs[i].epoch <= epoch)
 			return true;
 	return false;
 }

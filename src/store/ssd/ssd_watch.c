@@ -178,6 +178,7 @@ static void watch_room(struct ssd_watch *w, struct watch_folder *f)
 	f->free_bytes = free_bytes;
 	f->total_bytes = total_bytes;
 	atomic_store(&f->dev.is_tight, is);
+	atomic_store(&f->dev.spare_bytes, is ? 0 : free_bytes - least);
 	pthread_mutex_unlock(&w->lock);
 	if (is && !was)
 		watch_tell(w, true,

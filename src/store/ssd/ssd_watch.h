@@ -36,6 +36,7 @@ struct ssd_watch_opts {
 struct ssd_watch_dev {
 	_Atomic bool may_write;
 	_Atomic bool is_tight;		/* less is free than min_free */
+	_Atomic uint64_t spare_bytes;	/* that are free beyond it */
 	_Atomic uint64_t written_bytes; /* by our tiers, since the start */
 };
 

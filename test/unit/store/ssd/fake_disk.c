@@ -5,6 +5,7 @@
 #include "fake_disk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,9 +34,19 @@ static bool roll(struct fake_disk *d, enum fake_fault f)
 	return true;
 }
 
+static void fake_hole(struct fake_disk *d, uint64_t off, bool is_hole)
+{
+	uint8_t *h = &d->hole[off / 4096];
+
+	d->nr_holes += is_hole;
+	d->nr_holes -= *h;
+	*h = is_hole;
+}
+
 static void sector_put(struct fake_disk *d, uint64_t sector, const uint8_t *p)
 {
 	memcpy(d->now + sector * FAKE_SECTOR, p, FAKE_SECTOR);
+	fake_hole(d, sector * FAKE_SECTOR, false);
 	if (!d->seq[sector])
 		d->dirty[d->nr_dirty++] = (uint32_t)sector;
 	d->seq[sector] = d->clock;
@@ -195,6 +206,23 @@ static int do_readv(struct fake_disk *d, const struct io_req *io)
 	return res;
 }
 
+/* A hole reads as zeros, durably so once it is synced. */
+static int do_fallocate(struct fake_disk *d, const struct io_req *io)
+{
+	static const uint8_t zeros[4096];
+	bool is_punch = io->mode & FALLOC_FL_PUNCH_HOLE;
+
+	must(io->off % 4096 == 0 && io->len % 4096 == 0 && io->off + io->len <= d->dev.bytes);
+	if (is_punch ? roll(d, FAKE_WRITE_EIO) : roll(d, FAKE_WRITE_FULL))
+		return is_punch ? -EIO : -ENOSPC;
+	for (uint64_t at = io->off; at < io->off + io->len; at += 4096) {
+		if (is_punch)
+			put(d, at, zeros, 4096);
+		fake_hole(d, at, is_punch);
+	}
+	return 0;
+}
+
 int fake_disk_io(void *arg, struct io_req *io)
 {
 	struct fake_disk *d = disk_of(arg, io);
@@ -204,6 +232,8 @@ int fake_disk_io(void *arg, struct io_req *io)
 		return -EIO;
 	if (io->op == IO_FSYNC)
 		return do_sync(d, at);
+	if (io->op == IO_FALLOCATE)
+		return do_fallocate(d, io);
 	check(d, io);
 	if (io->op == IO_READ)
 		return io->nr_iov == 1 ? do_read(d, io->iov->iov_base, io->iov->iov_len, io->off)
@@ -273,7 +303,8 @@ void fake_disk_init(struct fake_disks *all, unsigned no, uint64_t bytes, uint64_
 	d->old = calloc(1, bytes);
 	d->seq = calloc(d->nr_sectors, sizeof(*d->seq));
 	d->dirty = calloc(d->nr_sectors, sizeof(*d->dirty));
-	must(d->now && d->durable && d->old && d->seq && d->dirty);
+	d->hole = calloc(bytes / 4096 + 1, 1);
+	must(d->hole && d->now && d->durable && d->old && d->seq && d->dirty);
 }
 
 void fake_disk_fini(struct fake_disk *d)
@@ -284,6 +315,7 @@ void fake_disk_fini(struct fake_disk *d)
 	free(d->old);
 	free(d->seq);
 	free(d->dirty);
+	free(d->hole);
 }
 
 void fake_disk_zero(struct fake_disk *d)

@@ -54,6 +54,8 @@ struct fake_disk {
 	struct rng rng;
 	struct fake_faults faults;
 	uint8_t *now, *durable, *old;
+	uint8_t *hole; /* per 4 KiB: it takes no room */
+	uint64_t nr_holes;
 	uint32_t *seq;	 /* per sector: when it was written last; 0: as in durable */
 	uint32_t *dirty; /* sectors that have a seq */
 	uint32_t nr_dirty;
