@@ -16,8 +16,8 @@
 #define CRITICAL_STOP 0x0du /* bits 0, 2, 3 */
 /* What less time than that shows is no rate. */
 #define RATE_MIN_NS (HOUR_NS / 12)
-#define BURST 4	 /* th of a day */
-#define BEGIN 24 /* th of a day is there at the start: restarts are no way around a budget */
+#define BURST 4 /* th of a day */
+#define BEGIN 8 /* th of a day is there at the start: restarts are no way around a budget */
 
 void wear_init(struct wear *w, const struct wear_opts *o, uint64_t now_ns)
 {

@@ -213,7 +213,7 @@ static bool evict_wants(struct ssd *s, const struct ssd_entry *e)
 }
 
 /* False: later. */
-static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t off)
+static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t off, uint16_t cls)
 {
 	struct ssd_evict *ev = &s->evict;
 	struct ssd_entry *e;
@@ -221,7 +221,10 @@ static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t of
 	if (ri->kind == SSD_REC_TOMB)
 		return !ssd_seg_has_older(s, ev->seg, ri->barrier) || tomb_start(s, ri);
 	e = ssd_seg_live(s, &ri->key);
-	if (e && e->seg == ev->seg && e->off == off && evict_wants(s, e))
+	if (!e || e->seg != ev->seg || e->off != off)
+		return true;
+	ssd_health_gone(s, cls, e->hits > 0);
+	if (evict_wants(s, e))
 		save_start(s, &ri->key, e);
 	return true;
 }
@@ -245,7 +248,7 @@ static bool evict_line(struct ssd *s, const struct ssd_line *line)
 	if (!ssd_format_line_get(line, &ri, &off))
 		return true;
 	if (!s->evict.is_second)
-		return evict_save(s, &ri, off);
+		return evict_save(s, &ri, off, le16_get(line->cls));
 	e = ri.kind == SSD_REC_VALUE ? ssd_index_find(&s->ix, &ri.key) : NULL;
 	if (e && e->seg == s->evict.seg)
 		evict_drop(s, e);

@@ -34,7 +34,7 @@ static uint32_t health_limit(uint32_t asked, uint32_t dflt)
 
 /* ---- what may be done ------------------------------------------------------------------------ */
 
-static bool health_has_budget(struct ssd *s)
+static uint32_t health_budget(struct ssd *s)
 {
 	struct ssd_health *h = &s->health;
 	uint64_t now = health_now(s);
@@ -42,7 +42,7 @@ static bool health_has_budget(struct ssd *s)
 	if (!h->has_budget)
 		wear_budget_init(&h->budget, h->care.day_bytes, now);
 	h->has_budget = true;
-	return wear_budget_level(&h->budget, now) > 0;
+	return wear_budget_level(&h->budget, now);
 }
 
 /* STORE_NR_REFUSED: nothing is against writing values. */
@@ -56,20 +56,37 @@ static enum store_refused health_why_not(struct ssd *s)
 		return STORE_REFUSED_WEAR;
 	if (ssd_room_is_out(s))
 		return STORE_REFUSED_ROOM;
-	if (!health_has_budget(s))
+	if (!health_budget(s))
 		return STORE_REFUSED_BUDGET;
 	return STORE_NR_REFUSED;
 }
 
-bool ssd_health_admits(struct ssd *s, const struct store_key *key, uint64_t len)
+/* Who is told when his value has arrived is promised more than a cache. */
+static bool health_is_worth_it(struct ssd *s, const struct store_io *io)
 {
-	const struct ssd_entry *e = ssd_seg_live(s, key);
+	uint16_t cls = io->meta ? io->meta->cls : 0;
+
+	return s->opts.is_durable || s->health.care.is_through ||
+	       admit_wants(&s->health.admit, io->key.hash, cls, (uint32_t)io->len,
+			   health_budget(s));
+}
+
+void ssd_health_gone(struct ssd *s, uint16_t cls, bool was_used)
+{
+	admit_gone(&s->health.admit, cls, was_used);
+}
+
+bool ssd_health_admits(struct ssd *s, const struct store_io *io)
+{
+	const struct ssd_entry *e = ssd_seg_live(s, &io->key);
 	enum store_refused why;
 
 	/* It is there already and the same: nothing will be written. */
-	if (e && e->len == len && store_set_is_immutable(s->st.set))
+	if (e && e->len == io->len && store_set_is_immutable(s->st.set))
 		return true;
-	why = ssd_bad_has(s, key) ? STORE_REFUSED_BAD : health_why_not(s);
+	why = ssd_bad_has(s, &io->key) ? STORE_REFUSED_BAD : health_why_not(s);
+	if (why == STORE_NR_REFUSED && !health_is_worth_it(s, io))
+		why = STORE_REFUSED_POLICY;
 	if (why == STORE_NR_REFUSED)
 		return true;
 	counter_add(&s->health.refused[why], 1);
@@ -244,7 +261,7 @@ void ssd_health_control(struct store *st, struct store_control *c)
 		return;
 	case STORE_CONTROL_BUDGET:
 		s->health.care.day_bytes = div_round_up(c->arg, nr);
-		health_has_budget(s);
+		health_budget(s);
 		wear_budget_set(&s->health.budget, s->health.care.day_bytes, health_now(s));
 		counter_set(&s->health.day_bytes, s->health.care.day_bytes);
 		return;

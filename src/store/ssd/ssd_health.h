@@ -19,6 +19,7 @@
 #define STORE_SSD_SSD_HEALTH_H
 
 #include "core/counter.h"
+#include "policy/admit.h"
 #include "policy/trip.h"
 #include "policy/wear.h"
 #include "store/ssd/ssd_bad.h"
@@ -30,6 +31,7 @@ struct ssd_read;
 
 struct ssd_health {
 	struct store_ssd_care care;
+	struct admit admit;
 	struct wear_budget budget;
 	bool has_budget; /* it has begun */
 	struct trip trip;
@@ -51,7 +53,10 @@ int ssd_health_room(const struct store_ssd_opts *o);
 int ssd_health_init(struct ssd *s); /* and what an earlier life left; blocking */
 void ssd_health_fini(struct ssd *s);
 
-bool ssd_health_admits(struct ssd *s, const struct store_key *key, uint64_t len);
+/* Of a BUF. */
+bool ssd_health_admits(struct ssd *s, const struct store_io *io);
+/* A value of the class is evicted. */
+void ssd_health_gone(struct ssd *s, uint16_t cls, bool was_used);
 bool ssd_health_may_read(const struct ssd *s);
 /* May eviction write values again? */
 bool ssd_health_may_save(struct ssd *s);

@@ -81,7 +81,7 @@ void ssd_put_buf(struct store *st, struct store_io *io)
 		store_done(io, -EFBIG);
 		return;
 	}
-	if (!ssd_health_admits(s, &io->key, io->len)) {
+	if (!ssd_health_admits(s, io)) {
 		store_done(io, -ENOSPC);
 		return;
 	}
