@@ -38,6 +38,7 @@ struct rpc_sock {
 	struct list dead; /* freed when the turn is over */
 	unsigned nr_conns;
 	bool is_stopped;
+	uint64_t deaf_until_ns; /* accept() has failed: not before then again */
 };
 
 struct conn {
@@ -328,6 +329,13 @@ static void sock_accepted(struct rpc_sock *s, int fd)
 	s->nr_conns++;
 }
 
+/* Without descriptors or memory the listener would be ready for ever. */
+static void sock_deafen(struct rpc_sock *s)
+{
+	s->deaf_until_ns = mono_ns() + CTL_TICK_MS * MONO_NS_PER_MS;
+	ctl_fd_set(s->c, &s->listen, 0);
+}
+
 static void sock_ready(struct ctl_fd *f, uint32_t events)
 {
 	struct rpc_sock *s = container_of(f, struct rpc_sock, listen);
@@ -335,14 +343,14 @@ static void sock_ready(struct ctl_fd *f, uint32_t events)
 	for (unsigned i = 0; i < SOCK_BUDGET; i++) {
 		int fd = accept4(f->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd >= 0)
+		if (fd >= 0) {
 			sock_accepted(s, fd);
-		else if (errno != ECONNABORTED && errno != EINTR)
+		} else if (errno != ECONNABORTED && errno != EINTR) {
+			if (errno != EAGAIN)
+				sock_deafen(s);
 			break;
+		}
 	}
-	/* Without descriptors it would be ready for ever: looked at again with the tick. */
-	if (errno == EMFILE || errno == ENFILE)
-		ctl_fd_set(s->c, f, 0);
 }
 
 /* ---- the rest ---- */
@@ -374,7 +382,7 @@ void rpc_sock_tick(struct rpc_sock *s, uint64_t now_ns)
 	list_for_each_entry_safe(n, tmp, &s->dead, node)
 		if (!n->is_busy)
 			conn_free(n);
-	if (!s->is_stopped)
+	if (!s->is_stopped && now_ns >= s->deaf_until_ns)
 		ctl_fd_set(s->c, &s->listen, EPOLLIN);
 }
 

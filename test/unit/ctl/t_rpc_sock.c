@@ -5,6 +5,9 @@
  */
 #include "ctl_world.h"
 
+#include <poll.h>
+#include <sys/resource.h>
+
 #include "base/mono.h"
 
 #define PING "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"daemon.info\"}"
@@ -129,6 +132,36 @@ static void test_slow(void **state)
 	ctl_world_destroy(w);
 }
 
+/* Nobody can be accepted: the loop sleeps until the tick, and then goes on. */
+static void test_no_descriptors(void **state)
+{
+	struct ctl_world *w = ctl_world_create(&mem);
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct pollfd p = {.fd = w->c->epoll_fd, .events = POLLIN};
+	struct rlimit old, none = {0};
+	bool is_deaf = false;
+
+	strcpy(sa.sun_path, w->conf->rpc_socket);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none.rlim_max = old.rlim_max;
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	/* More than once, since the tick may be due already; poll() wants a limit, too. */
+	for (unsigned i = 0; i < 100 && !is_deaf; i++) {
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+		ctl_step(w->c, 0);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+		is_deaf = poll(&p, 1, 0) == 0;
+	}
+	assert_true(is_deaf);
+	rpc_sock_tick(w->c->sock, mono_ns() + MONO_NS_PER_S);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	ctl_world_send(w, fd, PING, sizeof(PING) - 1);
+	good(ctl_world_reply(w, fd));
+	close(fd);
+	ctl_world_destroy(w);
+}
+
 /* Leaves while its question is under way. */
 static void test_gone(void **state)
 {
@@ -155,7 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pieces), cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_many),   cmocka_unit_test(test_slow),
-		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_gone),   cmocka_unit_test(test_no_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
