@@ -36,8 +36,10 @@ static int rpc_path(const struct cli *c, char path[CLI_RPC_PATH_BYTES])
 			end = slash;
 		n = snprintf(path, CLI_RPC_PATH_BYTES, "%.*s/rpc", (int)(end - dir), dir);
 	}
-	errno = n >= CLI_RPC_PATH_BYTES ? ENAMETOOLONG : 0;
-	return -errno;
+	if (n < CLI_RPC_PATH_BYTES)
+		return 0;
+	errno = ENAMETOOLONG;
+	return -ENAMETOOLONG;
 }
 
 int cli_rpc_open(const struct cli *c, struct cli_rpc *r)
@@ -183,6 +185,13 @@ int cli_rpc_failed(const char *cmd, const struct cli_rpc *r, const json_t *error
 	int code = (int)json_integer_value(json_object_get(error, "code"));
 	const char *text = json_string_value(json_object_get(error, "message"));
 
+	if (!error && errno == ENAMETOOLONG) {
+		fprintf(stderr,
+			"peal %s: %s...: too long, expected a socket's path of at most %d "
+			"bytes\n",
+			cmd, r->path, CLI_RPC_PATH_BYTES - 1);
+		return CLI_ERROR;
+	}
 	if (!error) {
 		fprintf(stderr, "peal %s: %s: %s%s\n", cmd, r->path, strerror(errno),
 			rpc_hint(errno));

@@ -198,6 +198,25 @@ static enum doctor_state check_socket(struct doctor *d)
 			  strerrorname_np(errno));
 }
 
+/* Nothing answered at the control plane's socket. */
+static const char *doctor_no_daemon(int err)
+{
+	switch (err) {
+	case EACCES:
+	case EPERM:
+		return "not permitted: become root or the daemon's own user";
+	case ENOENT:
+		return "start peald, unless it has --rpc none or another path: then name that in "
+		       "$PEAL_RPC";
+	case ECONNREFUSED:
+		return "nobody is behind it, start peald";
+	case ENAMETOOLONG:
+		return "too long, choose a shorter --dir or name the socket in $PEAL_RPC";
+	default:
+		return "peald doesn't answer there, see its log";
+	}
+}
+
 /* Asks the daemon itself: does it answer, and has it met wrong bytes? */
 static enum doctor_state check_daemon(struct doctor *d)
 {
@@ -206,15 +225,15 @@ static enum doctor_state check_daemon(struct doctor *d)
 	bool is_error = true;
 	long long up, bad;
 
+	errno = 0;
 	if (cli_rpc_open(d->c, &r) == 0)
 		stats = cli_rpc_call(&r, "stats", NULL, 5000, &is_error);
 	if (!stats || is_error) {
 		const char *said = json_string_value(json_object_get(stats, "message"));
 
-		doctor_say(d, DOCTOR_BAD,
-			   "%s: %s; is peald running, with --rpc, and are you its "
-			   "user or root?",
-			   r.path, said ? said : strerrorname_np(errno));
+		doctor_say(d, DOCTOR_BAD, "%s: %s%s%s", r.path,
+			   said ? said : strerrorname_np(errno), said ? "" : "; ",
+			   said ? "" : doctor_no_daemon(errno));
 		cli_rpc_close(&r);
 		json_decref(stats);
 		return DOCTOR_BAD;

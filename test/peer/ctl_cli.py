@@ -12,6 +12,7 @@ import pty
 import pwd
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -53,7 +54,22 @@ def test_doctor_without(tmp_path):
     assert done.returncode == 3
     bad = {x.split()[1]: x for x in done.stdout.splitlines() if x.startswith('BAD')}
     assert f'{tmp_path}/cntrl: ENOENT; start peald' in bad['socket']
-    assert f'{tmp_path}/rpc: ENOENT; is peald running' in bad['daemon']
+    assert f'{tmp_path}/rpc: ENOENT; start peald, unless it has --rpc none' in bad['daemon']
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(f'{tmp_path}/rpc')  # and nobody listens
+    done = cli(f'vfu:{tmp_path}/cntrl', 'doctor')
+    assert f'{tmp_path}/rpc: ECONNREFUSED; nobody is behind it, start peald' in done.stdout
+    env = dict(os.environ, PEAL_RPC='/' + 'x' * 200)
+    done = cli(f'vfu:{tmp_path}/cntrl', 'doctor', env=env)
+    assert 'ENAMETOOLONG; too long, choose a shorter --dir' in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can become somebody else')
+def test_doctor_other_user(d):
+    nobody = pwd.getpwnam('nobody')
+    os.chmod(d.folder, 0o755)
+    done = cli(d.uri, 'doctor', user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[])
+    assert "rpc: EACCES; not permitted: become root or the daemon's own user" in done.stdout
 
 
 def test_top_lines(d):
