@@ -4,12 +4,13 @@
  * an operator's: root's or the daemon's own user's.
  */
 /* tidy: no-test: test/unit/cli/t_cli.c runs it */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/parse.h"
-#include "cli/cli.h"
+#include "cli/cli_rpc.h"
 
 #define NS_MAX 1024
 #define NS_BYTES_MAX (1ull << 50)
@@ -47,14 +48,50 @@ static int ns_print(struct cli *c, uint32_t nsid)
 	format_size(info.capacity_bytes, capacity);
 	format_size(info.used_bytes, used);
 	if (c->is_json)
-		printf("{\"nsid\":%u,\"capacity_bytes\":%llu,\"used_bytes\":%llu,"
-		       "\"immutable\":%s}\n",
+		printf("{\"nsid\":%u,\"kind\":\"kv\",\"capacity_bytes\":%llu,"
+		       "\"used_bytes\":%llu,\"immutable\":%s}\n",
 		       nsid, (unsigned long long)info.capacity_bytes,
 		       (unsigned long long)info.used_bytes, info.is_immutable ? "true" : "false");
 	else
 		printf("%5u  %10s  %10s  %s\n", nsid, capacity, used,
 		       info.is_immutable ? "immutable" : "rw");
 	return CLI_OK;
+}
+
+static void ns_print_block(const struct cli *c, const json_t *ns)
+{
+	json_int_t bytes = json_integer_value(json_object_get(ns, "capacity_bytes"));
+	json_int_t nsid = json_integer_value(json_object_get(ns, "nsid"));
+	char capacity[16];
+
+	format_size((uint64_t)bytes, capacity);
+	if (c->is_json)
+		printf("{\"nsid\":%lld,\"kind\":\"block\",\"capacity_bytes\":%lld}\n",
+		       (long long)nsid, (long long)bytes);
+	else
+		printf("%5lld  %10s  %10s  block\n", (long long)nsid, capacity, "-");
+}
+
+/* Those that are no key-value ones: only the control plane tells of them, where there is one. */
+static void ns_list_blocks(const struct cli *c)
+{
+	bool is_error = true;
+	json_t *all = NULL, *ns;
+	struct cli_rpc r;
+	size_t i;
+
+	if (cli_rpc_open(c, &r) == 0)
+		all = cli_rpc_call(&r, "ns.list", NULL, c->timeout_ms ? c->timeout_ms : 5000,
+				   &is_error);
+	cli_rpc_close(&r);
+	json_array_foreach(is_error ? NULL : all, i, ns)
+	{
+		const char *kind = json_string_value(json_object_get(ns, "kind"));
+
+		if (kind && strcmp(kind, "block") == 0)
+			ns_print_block(c, ns);
+	}
+	json_decref(all);
 }
 
 static int ns_list(struct cli *c)
@@ -73,6 +110,8 @@ static int ns_list(struct cli *c)
 		printf(" nsid    capacity        used\n");
 	for (int i = 0; i < n && i < NS_MAX && !rc; i++)
 		rc = ns_print(c, nsids[i]);
+	if (!rc)
+		ns_list_blocks(c);
 	return rc;
 }
 
@@ -107,8 +146,16 @@ static int ns_change(struct cli *c, const struct ns_opts *o, bool is_resize)
 	rc = cli_open(c);
 	if (rc)
 		return rc;
-	return cli_result(is_resize ? peal_ns_resize(c->p, (uint32_t)nsid, bytes)
-				    : peal_ns_delete(c->p, (uint32_t)nsid));
+	if (is_resize)
+		return cli_result(peal_ns_resize(c->p, (uint32_t)nsid, bytes));
+	rc = peal_ns_delete(c->p, (uint32_t)nsid);
+	if (rc != -EPERM)
+		return cli_result(rc);
+	fprintf(stderr,
+		"peal ns: namespace %u is a block namespace, which is of the daemon's "
+		"configuration since nothing could make it again, expected another\n",
+		(unsigned)nsid);
+	return CLI_ERROR;
 }
 
 static int ns_run(struct cli *c, int argc, char **argv)

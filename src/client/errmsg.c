@@ -70,6 +70,8 @@ int errmsg_errno(uint16_t status)
 		return -EOPNOTSUPP;
 	case NVME_ST_NS_WRITE_PROTECTED:
 		return -EACCES;
+	case NVME_ST_OP_DENIED:
+		return -EPERM;
 	case NVME_ST_NS_NOT_READY:
 	case NVME_ST_ABORTED:
 	case NVME_ST_INTERRUPTED: /* a bound was hit */

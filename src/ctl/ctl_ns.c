@@ -74,6 +74,15 @@ void ctl_ns_missing(struct rpc_req *req, const struct ctl_ns_ref *ref)
 			     ref->name);
 }
 
+void ctl_ns_not_kv(struct rpc_req *req, const struct ctl_ns_ref *ref, const char *why)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "%u", ref->nsid);
+	rpc_req_fail(req, -EINVAL, "ns: '%s' is a block namespace%s, expected a key-value one",
+		     ref->nsid ? number : ref->name, why);
+}
+
 int ctl_ns_errno(uint16_t st)
 {
 	switch (st & 0x7ff) {

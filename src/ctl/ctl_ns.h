@@ -29,6 +29,8 @@ struct ctl_ns_classes {
 int ctl_ns_classes(const struct tgt_ns *ns, struct ctl_ns_classes *to); /* reactor 0; -ENOMEM */
 /* "namespace 'x' isn't there, expected one of ns.list" */
 void ctl_ns_missing(struct rpc_req *req, const struct ctl_ns_ref *ref);
+/* "namespace 'x' is a block namespace, WHY, expected a key-value one"; why may be "" */
+void ctl_ns_not_kv(struct rpc_req *req, const struct ctl_ns_ref *ref, const char *why);
 /* An NVMe status as errno: what an RPC can say. */
 int ctl_ns_errno(uint16_t st);
 

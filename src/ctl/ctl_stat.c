@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#include "base/le.h"
 #include "base/container.h"
 #include "base/mono.h"
 #include "nvme/nvme_str.h"
@@ -82,6 +83,15 @@ static void stat_classes(struct ctl_stat *st, const struct tgt_ns *ns)
 		stat_class(st, &of.others, NULL);
 }
 
+/* A file's blocks are none of the node's capacity, which sizes() is about. NSZE, figure 97. */
+static void stat_block(struct ctl_stat_ns *s, struct tgt_ns *ns)
+{
+	uint8_t id[4096] = {0};
+
+	if (ns->ops->identify(ns, 0, id) == NVME_ST_OK)
+		s->capacity_bytes = le64_get(id) << ns->lba_shift;
+}
+
 static void stat_ns(struct ctl_stat *st, struct tgt_ns *ns)
 {
 	struct ctl_stat_ns *s = &st->ns[st->nr_ns++];
@@ -101,8 +111,10 @@ static void stat_ns(struct ctl_stat *st, struct tgt_ns *ns)
 	}
 	for (unsigned v = 0; v < TGT_TIME_VERBS; v++)
 		tgt_time_sum(ns, v, &s->time[v]);
-	if (!kv_ns_is(ns))
+	if (!kv_ns_is(ns)) {
+		stat_block(s, ns);
 		return;
+	}
 	stat_kv(s, ns);
 	stat_classes(st, ns);
 }

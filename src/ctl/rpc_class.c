@@ -27,7 +27,7 @@ static void class_failed(struct class_call *n)
 		ctl_ns_missing(n->req, &n->ref);
 		return;
 	case -EOPNOTSUPP:
-		rpc_req_fail(n->req, -EINVAL, "ns: not a key-value namespace, expected one");
+		ctl_ns_not_kv(n->req, &n->ref, "");
 		return;
 	case -EEXIST:
 		rpc_req_fail(n->req, n->err, "class %u is there already, expected another one",

@@ -24,7 +24,8 @@ static void methods_run(struct rpc_req *req)
 const struct rpc_method rpc_daemon_methods = {
 	.name = "rpc.methods",
 	.help = "What can be asked, with parameters and what comes back",
-	.result = "an array of {name, help, params: [{name, needed, expected, help}], result}",
+	.result = "an array of {name, help, params: [{name, type, needed, expected, help}], "
+		  "result}; type: namespace, size, number, bool, text, key, choice",
 	.run = methods_run,
 };
 

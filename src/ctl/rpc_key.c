@@ -25,7 +25,7 @@ struct where_call {
 	struct ctl_ns_ref ref;
 	struct tgt_ns *ns;
 	struct store_where w;
-	int err; /* -ENXIO: no such namespace */
+	int err; /* -ENXIO: no such namespace; -EOPNOTSUPP: it has no keys */
 };
 
 static json_t *where_tier(const struct store_where_tier *t)
@@ -51,6 +51,9 @@ static void where_done(struct ctl_call *call)
 	if (n->err == -ENXIO) {
 		json_decref(list);
 		ctl_ns_missing(n->req, &n->ref);
+	} else if (n->err == -EOPNOTSUPP) {
+		json_decref(list);
+		ctl_ns_not_kv(n->req, &n->ref, "");
 	} else if (n->err && n->err != -ENOENT) {
 		json_decref(list);
 		rpc_req_fail(n->req, n->err, "%s", strerror(-n->err));
@@ -127,7 +130,7 @@ static void walk_failed(struct ctl_walk *w)
 	if (w->res == -ENOENT)
 		ctl_ns_missing(w->req, &w->ref);
 	else if (w->res == -EINVAL)
-		rpc_req_fail(w->req, w->res, "ns: not a key-value namespace, expected one");
+		ctl_ns_not_kv(w->req, &w->ref, "");
 	else
 		rpc_req_fail(w->req, w->res, "%s, after %llu keys", strerror(-w->res),
 			     (unsigned long long)w->nr_seen);

@@ -22,7 +22,8 @@ struct ns_call {
 	struct tgt_ns *ns;
 	uint32_t nsid;
 	int err;
-	uint16_t st; /* NVMe's, when that is what failed */
+	uint16_t st;	 /* NVMe's, when that is what failed */
+	const char *why; /* what speaks against a block namespace */
 	struct store_io io;
 };
 
@@ -49,6 +50,18 @@ static void ns_failed(struct ns_call *n)
 	case -EBUSY:
 		rpc_req_fail(n->req, n->err, "the namespace is being changed already, try later");
 		return;
+	case -EOPNOTSUPP:
+		ctl_ns_not_kv(n->req, &n->ref, n->why);
+		return;
+	case -EINVAL:
+		if (n->bytes) {
+			rpc_req_fail(n->req, n->err,
+				     "size: %llu is too little, expected more than 1 MiB for each "
+				     "of %u reactors and what the index takes",
+				     (unsigned long long)n->bytes, n->call.c->node->nr);
+			return;
+		}
+		/* fall through */
 	default:
 		rpc_req_fail(n->req, n->err, "%s",
 			     n->st ? nvme_str_status(n->st) : strerror(-n->err));
@@ -115,9 +128,9 @@ static json_t *ns_describe(const struct ctl_stat_ns *s)
 						       (json_int_t)s->tiers[t].st.capacity_bytes,
 						       "used_bytes",
 						       (json_int_t)s->tiers[t].st.used_bytes));
-	return json_pack("{s:I, s:s, s:s, s:I, s:I, s:b, s:b, s:I, s:I, s:o}", "nsid",
-			 (json_int_t)s->nsid, "name", s->name, "command_set",
-			 s->csi == 1 ? "kv" : "nvm", "capacity_bytes",
+	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b, s:b, s:I, s:I, s:o}", "nsid",
+			 (json_int_t)s->nsid, "name", s->name, "kind", s->csi == 1 ? "kv" : "block",
+			 "command_set", s->csi == 1 ? "kv" : "nvm", "capacity_bytes",
 			 (json_int_t)s->capacity_bytes, "used_bytes", (json_int_t)s->used_bytes,
 			 "immutable", s->info.is_immutable, "read_only", s->info.is_read_only,
 			 "value_max", (json_int_t)s->info.value_max, "max_keys",
@@ -157,7 +170,8 @@ static void list_run(struct rpc_req *req)
 const struct rpc_method rpc_ns_list = {
 	.name = "ns.list",
 	.help = "The namespaces, with their tiers",
-	.result = "an array of {nsid, name, command_set, capacity_bytes, used_bytes, immutable, "
+	.result = "an array of {nsid, name, kind: kv or block, command_set, capacity_bytes, "
+		  "used_bytes, immutable, "
 		  "read_only, value_max, max_keys, tiers: [{name, capacity_bytes, used_bytes}]}",
 	.run = list_run,
 };
@@ -266,15 +280,26 @@ static const struct rpc_param resize_params[] = {
 		 "evicted"},
 };
 
+/* Reactor 0. NULL: there is no such KV namespace, and the call has ended. */
+static struct tgt_ns *ns_find_kv(struct ns_call *n, const char *why)
+{
+	struct tgt_ns *ns = ctl_ns_find(n->call.c, &n->ref);
+
+	if (ns && kv_ns_is(ns))
+		return ns;
+	n->why = why;
+	n->err = ns ? -EOPNOTSUPP : -ENOENT;
+	ctl_call_end(&n->call);
+	return NULL;
+}
+
 static void resize_on_reactor(struct ctl_call *call)
 {
 	struct ns_call *n = ns_call_of(call);
-	struct tgt_ns *ns = ctl_ns_find(call->c, &n->ref);
+	struct tgt_ns *ns = ns_find_kv(n, " of its file's size");
 
 	if (ns)
 		tgt_subsys_ns_resize(call->c->subsys, ns->nsid, n->bytes, ns_changed, n);
-	else
-		ns_changed(n, NVME_ST_INVALID_NS);
 }
 
 static void resize_run(struct rpc_req *req)
@@ -303,12 +328,11 @@ static const struct rpc_param one_params[] = {
 static void delete_on_reactor(struct ctl_call *call)
 {
 	struct ns_call *n = ns_call_of(call);
-	struct tgt_ns *ns = ctl_ns_find(call->c, &n->ref);
+	struct tgt_ns *ns = ns_find_kv(n, ", which is of the configuration, since nothing could "
+					  "make it again");
 
 	if (ns)
 		tgt_subsys_ns_del(call->c->subsys, ns->nsid, ns_changed, n);
-	else
-		ns_changed(n, NVME_ST_INVALID_NS);
 }
 
 static void delete_run(struct rpc_req *req)
@@ -321,9 +345,8 @@ static void delete_run(struct rpc_req *req)
 
 const struct rpc_method rpc_ns_delete = {
 	.name = "ns.delete",
-	.help = "Ends a namespace, with all that is in it, when no command is in it any more; "
-		"hosts "
-		"are told",
+	.help = "Ends a key-value namespace, with all that is in it, when no command is in it any "
+		"more; hosts are told",
 	.params = one_params,
 	.nr_params = 1,
 	.result = "{}",
@@ -345,16 +368,9 @@ static void flush_on_reactor(struct ctl_call *call)
 {
 	struct ns_call *n = ns_call_of(call);
 
+	if (!ns_find_kv(n, ", which its host flushes"))
+		return;
 	n->ns = ctl_ns_get(call->c, &n->ref);
-	if (!n->ns) {
-		n->err = -ENOENT;
-		ctl_call_end(call);
-		return;
-	}
-	if (!kv_ns_is(n->ns)) {
-		flush_end(&n->io, -EOPNOTSUPP);
-		return;
-	}
 	n->io.op = STORE_FLUSH;
 	n->io.end = flush_end;
 	store_submit(kv_ns_store(n->ns), ctl_home(call->c), &n->io);

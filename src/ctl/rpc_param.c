@@ -201,6 +201,11 @@ int rpc_param_read(struct rpc_req *req, const json_t *params, char text[RPC_TEXT
 	return err;
 }
 
+static const char *const param_types[] = {
+	[RPC_NS] = "namespace", [RPC_SIZE] = "size", [RPC_NUMBER] = "number", [RPC_BOOL] = "bool",
+	[RPC_TEXT] = "text",	[RPC_KEY] = "key",   [RPC_CHOICE] = "choice",
+};
+
 json_t *rpc_param_describe(const struct rpc_method *m)
 {
 	json_t *list = json_array();
@@ -210,9 +215,10 @@ json_t *rpc_param_describe(const struct rpc_method *m)
 		const struct rpc_param *p = &m->params[i];
 
 		rpc_param_expected(p, expected);
-		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "name", p->name,
-						      "needed", p->is_needed, "expected", expected,
-						      "help", p->help));
+		json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:s, s:s}", "name", p->name,
+						      "type", param_types[p->kind], "needed",
+						      p->is_needed, "expected", expected, "help",
+						      p->help));
 	}
 	return json_pack("{s:s, s:s, s:o, s:s}", "name", m->name, "help", m->help, "params", list,
 			 "result", m->result);

@@ -91,6 +91,24 @@ static void mgmt_create(struct tgt_admin *a)
 	csi->create(csi->arg, worker0_of(a), a->bytes, create_end, a);
 }
 
+/* Nothing could make it again: it is of the configuration. */
+static bool delete_is_denied(struct tgt_admin *a, const struct tgt_ns *ns)
+{
+	const struct tgt_csi_ops *csi = subsys_of(a)->csi[ns->ops->csi];
+
+	return !csi || !csi->create;
+}
+
+static void delete_one(struct tgt_admin *a)
+{
+	const struct tgt_ns *ns = tgt_subsys_ns(subsys_of(a), a->nsid);
+
+	if (ns && delete_is_denied(a, ns))
+		mgmt_end(a, NVME_ST_OP_DENIED);
+	else
+		tgt_subsys_ns_del(subsys_of(a), a->nsid, mgmt_end, a);
+}
+
 /* NSID FFFFFFFFh: one after the other. */
 static void delete_next(void *arg, uint16_t st)
 {
@@ -101,7 +119,9 @@ static void delete_next(void *arg, uint16_t st)
 		return;
 	}
 	for (uint32_t nsid = 1; nsid <= TGT_NS_MAX; nsid++) {
-		if (tgt_subsys_ns(subsys_of(a), nsid)) {
+		const struct tgt_ns *ns = tgt_subsys_ns(subsys_of(a), nsid);
+
+		if (ns && !delete_is_denied(a, ns)) {
 			tgt_subsys_ns_del(subsys_of(a), nsid, delete_next, a);
 			return;
 		}
@@ -121,7 +141,7 @@ static void mgmt_there(struct mbox_msg *m)
 		if (a->nsid == TGT_NSID_ALL)
 			delete_next(a, NVME_ST_OK);
 		else
-			tgt_subsys_ns_del(subsys_of(a), a->nsid, mgmt_end, a);
+			delete_one(a);
 		return;
 	case MGMT_RESIZE:
 		tgt_subsys_ns_resize(subsys_of(a), a->nsid, a->bytes, mgmt_end, a);

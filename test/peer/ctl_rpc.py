@@ -12,6 +12,7 @@ import pwd
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 
 import peer
@@ -115,6 +116,64 @@ def test_namespaces(rpc):
     assert rpc.error('ns.delete', ns=nsid)['code'] == -32001
 
 
+@pytest.fixture(name='b', scope='module')
+def fixture_block_daemon():
+    with tempfile.TemporaryDirectory() as folder, \
+         peer.daemon(PEALD, '--dram', '64M', '--ns', 'kv=16M', '--reactors', '2', '--block',
+                     f'{folder}/disk,size=4M') as b:
+        b.disk = f'{folder}/disk'
+        yield b
+
+
+def test_block_namespaces(b):
+    """They are shown, and what can't be done with them is said."""
+    client = Client(b.folder)
+    shown = {n['nsid']: n for n in client('ns.list')}
+    assert shown[1]['kind'] == 'kv' and shown[2]['kind'] == 'block', shown
+    assert shown[2]['capacity_bytes'] == 4 << 20
+    for method, args in [('ns.delete', {}), ('ns.resize', {'size': '8M'}), ('ns.flush', {}),
+                         ('key.where', {'key': 'a'}), ('key.purge', {}), ('key.usage', {}),
+                         ('class.list', {})]:
+        for ns in 2, b.disk:
+            error = client.error(method, ns=ns, **args)
+            assert error['code'] == -32602, (method, error)
+            assert f"ns: '{ns}' is a block namespace" in error['message'], (method, error)
+            assert 'expected a key-value one' in error['message'], (method, error)
+    error = client.error('ns.resize', ns='kv', size='1M')
+    assert 'size: 1048576 is too little, expected more than 1 MiB' in error['message'], error
+    client.close()
+    assert '    2     4.0 MiB           -  block' in cli(b, 'ns').stdout.decode()
+    lines = cli(b, '--json', 'ns', 'list').stdout.decode().splitlines()
+    assert [json.loads(x)['kind'] for x in lines] == ['kv', 'block']
+    done = cli(b, 'ns', 'delete', '2')
+    assert done.returncode == 3 and b'namespace 2 is a block namespace' in done.stderr, done
+    assert b'block' in cli(b, 'ns').stdout
+
+
+def test_cli_types(d, rpc):
+    """A text that looks like something else is a text where the method wants one."""
+    for key in '1234', 'true', '{}', '"a"', 'null', '0x1234', '1e3':
+        done = cli(d, '--json', 'rpc', 'key.where', 'ns=kv', f'key={key}')
+        assert done.returncode == 0, (key, done)
+        done = cli(d, '--json', 'rpc', 'key.where', 'ns=1', f'key={key}')
+        assert done.returncode == 0, (key, done)
+    done = cli(d, 'rpc', 'ns.create', 'name=true', 'size=4194304', 'immutable=false')
+    assert done.returncode == 0, done
+    assert {n['name'] for n in rpc('ns.list')} == {'kv', 'rw', 'true'}
+    assert cli(d, 'rpc', 'ns.delete', 'ns=true').returncode == 0
+    for wrong in ('ns.create name=3 size=4M', 'ns.create name=x size=4M immutable=perhaps',
+                  'key.purge ns=kv class=many', 'key.purge ns=kv clas=1', 'key.purge ns kv',
+                  'nobody x=1'):
+        assert cli(d, 'rpc', *wrong.split()).returncode == 2, wrong
+
+
+def test_cli_long_path(d):
+    for args in ['rpc', 'daemon.info'], ['top', '--count', '1'], ['class']:
+        done = cli(d, *args, env=dict(os.environ, PEAL_RPC='/' + 'x' * 200))
+        assert done.returncode == 3, done
+        assert b"xxx...: too long, expected a socket's path of at most 107 bytes" in done.stderr
+
+
 def test_keys(d, rpc):
     put(d, 'one', b'x' * 1000)
     where = rpc('key.where', ns='kv', key='one')
@@ -184,6 +243,13 @@ def test_classes_change(tmp_path):
             return done.returncode == 0 or done.stderr.decode()
 
         assert client('class.list', ns='kv') == []
+        assert client.error('class.list', ns='nope')['code'] == -32001
+        first, second = (client('ns.create', name=n, size='4M')['nsid'] for n in ('x', 'y'))
+        client('ns.delete', ns='x')
+        client('class.add', ns='y', **{'class': 5})
+        assert client('class.list', ns=second) == client('class.list', ns='y') != []
+        assert client.error('class.list', ns=first)['code'] == -32001
+        client('ns.delete', ns='y')
         assert stored('any', 9) is True  # no classes: any number
         assert client('class.add', ns='kv', model='m', dtype='bf16', **{'class': 7}) == {}
         assert client.error('class.add', ns='kv', **{'class': 7})['code'] == -32002

@@ -5,6 +5,7 @@
  */
 #include "fake_fix.h"
 #include "base/le.h"
+#include "target/tgt_int.h"
 
 static uint16_t create(struct fix *f, uint64_t bytes, uint32_t *nsid)
 {
@@ -70,6 +71,27 @@ static void test_life(void **state)
 	for (nsid = 1; nsid <= 3; nsid++)
 		assert_int_equal(ping(f, nsid), NVME_ST_INVALID_NS);
 	assert_int_equal(del(f, 0xffffffff), 0); /* none is fine */
+	fix_destroy(f);
+}
+
+/* What nothing could make again isn't deleted, nor does it stand in the way of the others. */
+static void test_denied(void **state)
+{
+	struct fix *f = fix_create(2, &operator1);
+	struct tgt_subsys *ss = f->t->ctrl->ss;
+	const struct tgt_csi_ops *can = ss->csi[1];
+	struct tgt_csi_ops cannot = *can;
+	uint32_t nsid;
+
+	assert_int_equal(create(f, 1, &nsid), 0);
+	cannot.create = NULL;
+	ss->csi[1] = &cannot;
+	assert_int_equal(del(f, nsid), NVME_ST_OP_DENIED);
+	assert_int_equal(del(f, 77), NVME_ST_INVALID_NS);
+	assert_int_equal(del(f, 0xffffffff), 0);
+	assert_int_equal(ping(f, nsid), 0);
+	ss->csi[1] = can;
+	assert_int_equal(del(f, nsid), 0);
 	fix_destroy(f);
 }
 
@@ -180,11 +202,9 @@ static void test_reset_meanwhile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_life),
-		cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_attach),
-		cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_reset_meanwhile),
+		cmocka_unit_test(test_life),	 cmocka_unit_test(test_denied),
+		cmocka_unit_test(test_too_many), cmocka_unit_test(test_attach),
+		cmocka_unit_test(test_busy),	 cmocka_unit_test(test_reset_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
