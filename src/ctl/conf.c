@@ -161,6 +161,11 @@ static int finish_ns(const struct conf *c, struct conf_ns *ns, char *err)
 		ns->tiers[0] = (struct conf_tier){.kind = CONF_TIER_DRAM, .bytes = ns->bytes};
 		ns->nr_tiers = 1;
 	}
+	if (ns->nr_tiers == 1 && (ns->ack == CONF_ACK_SSD || ns->write == CONF_WRITE_THROUGH))
+		return finish_bad(
+			c, ns, err,
+			"namespace %s is to write to an ssd, expected one among its tiers",
+			ns->name);
 	ns->bytes = ns->tiers[0].bytes;
 	if (!ns->has_immutable)
 		ns->is_immutable = c->is_immutable;

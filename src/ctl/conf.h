@@ -38,6 +38,18 @@ struct conf_tier {
 	char path[512]; /* of kinds that lie somewhere */
 };
 
+/* Where a Store must have arrived before it is answered. */
+enum conf_ack {
+	CONF_ACK_DRAM,
+	CONF_ACK_SSD,
+};
+
+/* When memory writes to the tier below: when it needs the room, or at once. */
+enum conf_write {
+	CONF_WRITE_BACK,
+	CONF_WRITE_THROUGH,
+};
+
 struct conf_ns {
 	char name[CONF_NAME_BYTES];
 	uint64_t bytes;
@@ -45,6 +57,8 @@ struct conf_ns {
 	uint32_t max_keys;  /* 0: the daemon's */
 	bool is_immutable, has_immutable;
 	bool is_read_only;
+	uint8_t ack;   /* enum conf_ack */
+	uint8_t write; /* enum conf_write */
 	uint64_t day_bytes; /* that go to its SSD; 0: no limit */
 	unsigned line;	    /* in the file; 0: the command line's */
 	unsigned nr_tiers;

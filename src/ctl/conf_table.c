@@ -475,6 +475,9 @@ static void get_tiers(const void *group, char *value)
 	conf_tier_print(group, value);
 }
 
+static const char *const acks[] = {"dram", "ssd", NULL}, *const writes[] = {"back", "through",
+									    NULL};
+
 static const struct opt namespace_rows[] = {
 	{.key = "name",
 	 .kind = OPT_CALL,
@@ -497,6 +500,22 @@ static const struct opt namespace_rows[] = {
 	 .arg = "dram SIZE [| ssd FOLDER SIZE]",
 	 .expected = "tiers from the top down, as in dram 8G | ssd /data/peal 500G",
 	 .help = "Where its values lie, from the top down; instead of size"},
+	{.key = "ack",
+	 .kind = OPT_CHOICE,
+	 OPT_FIELD(conf_ns, ack),
+	 .names = acks,
+	 .arg = "dram|ssd",
+	 .dflt = "dram",
+	 .help = "Where a Store must have arrived before it is answered. ssd: a power cut takes "
+		 "nothing that was answered, and a Store waits for the device; it writes through"},
+	{.key = "write",
+	 .kind = OPT_CHOICE,
+	 OPT_FIELD(conf_ns, write),
+	 .names = writes,
+	 .arg = "back|through",
+	 .dflt = "back",
+	 .help = "When what memory took is written to the tier below: when its room is needed, or "
+		 "at once, so that a crash takes less"},
 	{.key = "immutable",
 	 .kind = OPT_CALL,
 	 .set = set_immutable,

@@ -128,13 +128,15 @@ static json_t *ns_describe(const struct ctl_stat_ns *s)
 						       (json_int_t)s->tiers[t].st.capacity_bytes,
 						       "used_bytes",
 						       (json_int_t)s->tiers[t].st.used_bytes));
-	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b, s:b, s:I, s:I, s:o}", "nsid",
-			 (json_int_t)s->nsid, "name", s->name, "kind", s->csi == 1 ? "kv" : "block",
-			 "command_set", s->csi == 1 ? "kv" : "nvm", "capacity_bytes",
-			 (json_int_t)s->capacity_bytes, "used_bytes", (json_int_t)s->used_bytes,
-			 "immutable", s->info.is_immutable, "read_only", s->info.is_read_only,
-			 "value_max", (json_int_t)s->info.value_max, "max_keys",
-			 (json_int_t)s->info.max_keys, "tiers", tiers);
+	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b, s:b, s:s, s:s, s:I, s:I, s:o}",
+			 "nsid", (json_int_t)s->nsid, "name", s->name, "kind",
+			 s->csi == 1 ? "kv" : "block", "command_set", s->csi == 1 ? "kv" : "nvm",
+			 "capacity_bytes", (json_int_t)s->capacity_bytes, "used_bytes",
+			 (json_int_t)s->used_bytes, "immutable", s->info.is_immutable, "read_only",
+			 s->info.is_read_only, "ack", s->info.is_acked_ssd ? "ssd" : "dram",
+			 "write", s->info.is_through ? "through" : "back", "value_max",
+			 (json_int_t)s->info.value_max, "max_keys", (json_int_t)s->info.max_keys,
+			 "tiers", tiers);
 }
 
 static void list_done(struct ctl_stat_wait *wait, const struct ctl_stat *st)

@@ -37,6 +37,8 @@ static json_t *stats_tier(const struct ctl_stat_tier *t)
 	put(to, "evicted_bytes", s->evicted_bytes);
 	put(to, "bad_seals", s->bad_seals);
 	put(to, "full", s->full);
+	put(to, "lost", s->lost);
+	put(to, "dirty_bytes", s->dirty_bytes);
 	put(to, "torn", s->torn);
 	put(to, "read_bytes", s->read_bytes);
 	put(to, "straight_bytes", s->straight_bytes);

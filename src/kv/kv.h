@@ -27,6 +27,9 @@ struct kv_ns_opts {
 	const char *ssd_path;
 	uint64_t ssd_bytes;
 	struct store_ssd_care ssd_care; /* day_bytes of the whole namespace */
+	/* A Store is answered when its value is durable on the ssd tier; includes is_through. */
+	bool is_acked_ssd;
+	bool is_through; /* what memory takes is written to the tier below at once */
 	bool is_read_only;
 	/* Tests put their own stack: called per shard, pushes stores; NULL = dram alone. */
 	int (*build)(void *arg, struct store_set *set, unsigned shard);
@@ -83,6 +86,8 @@ struct kv_ns_info {
 	uint32_t nr_alerts; /* values that did not fit their seals */
 	bool is_immutable;
 	bool is_read_only;
+	bool is_acked_ssd;
+	bool is_through;
 };
 void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info);
 /* Adds the leases that a controller holds here. Any worker, within one turn. */

@@ -82,6 +82,8 @@ static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 		.on_segment = ns_segment,
 		.on_segment_gone = ns_segment_gone,
 		.arg = kn,
+		.is_through = kn->opts.is_through,
+		.is_acked_below = kn->opts.is_acked_ssd,
 	};
 	struct store *s;
 	int err = store_dram_create(&o, &s);
@@ -356,6 +358,8 @@ void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info)
 		.nr_alerts = atomic_load_explicit(&kn->nr_alerts, memory_order_relaxed),
 		.is_immutable = kn->opts.is_immutable,
 		.is_read_only = kn->opts.is_read_only,
+		.is_acked_ssd = kn->opts.is_acked_ssd,
+		.is_through = kn->opts.is_through || kn->opts.is_acked_ssd,
 	};
 	for (unsigned i = 0; i < node->nr; i++)
 		info->nr_leases += kv_lease_count(kn->leases[i]);

@@ -40,6 +40,7 @@ int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 		.shard = shard,
 		.nr_shards = nr_shards,
 		.reinsert_1024 = TIER_REINSERT_1024,
+		.is_durable = o->is_acked_ssd,
 	};
 	struct store *s;
 	int err;

@@ -129,6 +129,8 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 		.is_read_only = o->ns[i].is_read_only,
 		.ssd_path = ssd ? ssd->path : NULL,
 		.ssd_bytes = ssd ? ssd->bytes : 0,
+		.is_acked_ssd = o->ns[i].ack == CONF_ACK_SSD,
+		.is_through = o->ns[i].write == CONF_WRITE_THROUGH,
 	};
 	struct tgt_ns *ns;
 	char size[16];

@@ -410,6 +410,8 @@ struct store_stats {
 	uint64_t evicted_bytes;
 	uint64_t bad_seals; /* alerts */
 	uint64_t full;	    /* -ENOSPC given */
+	uint64_t lost;	    /* acknowledged, needed their memory, and could not be written below */
+	uint64_t dirty_bytes; /* of values that lie here and not yet below: what a crash takes */
 	uint64_t torn;	    /* records that a crash had cut off, found and refused: no fault */
 	/* Of a tier on a device: */
 	uint64_t read_bytes;	 /* asked of it by gets, heads and padding included */
@@ -607,6 +609,10 @@ struct store_dram_opts {
 	/* May be NULL: a shrinking tier drops it, no view names it any more. */
 	void (*on_segment_gone)(void *arg, struct mem_region *reg);
 	void *arg;
+	/* What is put is written below at once, not when its memory is needed. */
+	bool is_through;
+	/* A put is answered when the tier below has taken it; includes the former. */
+	bool is_acked_below;
 };
 int store_dram_create(const struct store_dram_opts *o, struct store **s);
 

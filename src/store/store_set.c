@@ -123,6 +123,8 @@ static void store_stats_add(struct store_stats *sum, const struct store_stats *s
 	sum->evicted_bytes += st->evicted_bytes;
 	sum->bad_seals += st->bad_seals;
 	sum->full += st->full;
+	sum->lost += st->lost;
+	sum->dirty_bytes += st->dirty_bytes;
 	sum->torn += st->torn;
 	sum->read_bytes += st->read_bytes;
 	sum->straight_bytes += st->straight_bytes;

@@ -57,6 +57,37 @@ static const struct row rows[] = {
 		.dram_bytes = 768 << 10,
 		.ssd_bytes = 4 << 20,
 		.ssd_seg_bytes = 256 << 10}},
+	{.st = {.name = "dram/ssd(ack ssd)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 64 << 20,
+		.ssd_seg_bytes = 4 << 20,
+		.is_durable = true,
+		.is_acked_below = true,
+		.is_sure = true}},
+	{.st = {.name = "dram/ssd(ack ssd, small)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10,
+		.is_durable = true,
+		.is_acked_below = true}},
+	{.st = {.name = "dram/ssd(through)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 64 << 20,
+		.ssd_seg_bytes = 4 << 20,
+		.is_through = true,
+		.is_sure = true}},
+	{.st = {.name = "dram/ssd(ack ssd, loud)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10,
+		.is_durable = true,
+		.is_acked_below = true,
+		.fails = true},
+	 .faults = {LOUD}},
 	{.st = {.name = "ssd(loud)",
 		.layers = {M_SSD},
 		.ssd_bytes = 8 << 20,
@@ -122,7 +153,11 @@ struct m_ssd {
 	struct ssd_watch_dev watch;
 	unsigned nr_shards;
 	bool has_evicted; /* in an earlier life of these disks */
+	struct ssd *tier[FAKE_DISKS];
+	/* Of each key, after a crash: was its value acknowledged, and must it be there? */
+	enum { KEY_ANY, KEY_ACKED, KEY_KEPT } kept[M_KEYS];
 	uint64_t nr_lives, nr_crashes, nr_found;
+	uint64_t nr_acked, nr_lost; /* at crashes */
 	uint64_t nr_faults[FAKE_NR_FAULTS];
 };
 
@@ -189,6 +224,7 @@ static void ssd_push(struct m_ssd *ms, unsigned shard)
 		       (unsigned long long)ms->nr_lives, shard, strerror(-err));
 		abort();
 	}
+	ms->tier[shard] = ssd_of(s);
 	store_set_push(ms->m.w.set, shard, s);
 	if (rng_chance(&ms->m.rng, 2, 3))
 		ssd_bad_clear(ssd_of(s));
@@ -201,6 +237,57 @@ static void faults_set(struct m_ssd *ms, bool are_on)
 {
 	for (unsigned i = 0; i < ms->nr_shards; i++)
 		ms->disks.disk[i].faults = are_on ? ms->row->faults : (struct fake_faults){0};
+}
+
+/* Has what lies below memory the key, written, and is it not about to go? */
+static bool key_is_below(struct m_ssd *ms, const struct store_key *key, const struct mut *mu)
+{
+	struct ssd *s = ms->tier[store_shard_of(key->hash, ms->nr_shards)];
+	struct ssd_entry *e = ssd_seg_live(s, key);
+
+	return e && e->len == mu->len && s->evict.state == SSD_EVICT_IDLE;
+}
+
+/*
+ * Before a crash: which keys are there by an acknowledged put and nothing else? Those that this
+ * crash may not take: all, at level ssd; otherwise what was written, when the disk keeps that.
+ */
+static void kept_note(struct m_ssd *ms, enum fake_crash how, bool is_written_durable)
+{
+	struct model *m = &ms->m;
+	const struct mut *mu;
+
+	for (unsigned i = 0; i < M_KEYS; i++) {
+		mu = history_current(&m->h[i], m->now);
+		ms->kept[i] = mu ? KEY_ACKED : KEY_ANY;
+		ms->nr_acked += mu != NULL;
+		if (mu && m_is_sure(m) &&
+		    (is_written_durable ||
+		     (how == FAKE_KILL && key_is_below(ms, &m->h[i].key, mu))))
+			ms->kept[i] = KEY_KEPT;
+	}
+}
+
+static void kept_check(struct m_ssd *ms)
+{
+	struct model *m = &ms->m;
+	int res;
+
+	for (unsigned i = 0; i < M_KEYS; i++) {
+		struct world_io wi = {.io = {.op = STORE_EXIST, .key = m->h[i].key}};
+
+		if (ms->kept[i] == KEY_ANY)
+			continue;
+		res = world_run(&m->w, 0, &wi);
+		ms->nr_lost += res != 0;
+		if (res && ms->kept[i] == KEY_KEPT) {
+			printf("%s: life %llu: key %u was acknowledged and is lost (%d)\n",
+			       m->st->name, (unsigned long long)ms->nr_lives, i, res);
+			history_print(&m->h[i], m->now);
+			abort();
+		}
+		ms->kept[i] = KEY_ANY;
+	}
 }
 
 static void life_begin(struct m_ssd *ms)
@@ -234,6 +321,7 @@ static void life_begin(struct m_ssd *ms)
 	if (ms->row->faults.chance[FAKE_READ_STALE])
 		for (unsigned i = 0; i < ms->nr_shards; i++)
 			fake_disk_age(&ms->disks.disk[i]);
+	kept_check(ms);
 	faults_set(ms, true);
 }
 
@@ -274,12 +362,15 @@ static void life_crash(struct m_ssd *ms)
 	struct model *m = &ms->m;
 	enum fake_crash how = (enum fake_crash)rng_below(&m->rng, FAKE_NR_CRASHES);
 	bool is_alone = m->st->layers[0] == M_SSD;
+	bool is_durable = m->st->is_acked_below ||
+			  (is_alone && (how == FAKE_KILL || m->st->is_durable));
 
 	ms->nr_crashes++;
+	kept_note(ms, how, is_durable);
 	for (unsigned i = 0; i < ms->nr_shards; i++)
 		fake_disk_crash(&ms->disks.disk[i], how);
 	m->is_dead = true;
-	histories_cut(m, is_alone && (how == FAKE_KILL || m->st->is_durable));
+	histories_cut(m, is_durable);
 	drain(m);
 }
 
@@ -323,6 +414,7 @@ static void world_new(struct m_ssd *ms, const struct row *row, uint64_t seed)
 	m_actors_init(&ms->m, &row->st, seed);
 	ms->row = row;
 	ms->has_evicted = false;
+	memset(ms->kept, 0, sizeof(ms->kept));
 	ms->nr_shards = 1 + (unsigned)rng_below(&ms->m.rng, 2);
 	for (unsigned i = 0; i < ms->nr_shards; i++)
 		fake_disk_init(&ms->disks, i, row->st.ssd_bytes, rng_u64(&ms->m.rng));
@@ -341,11 +433,12 @@ static void world_old(struct m_ssd *ms)
 static void report(const struct m_ssd *ms, const struct row *row, const uint64_t sum[4])
 {
 	printf("  %-22s %llu ops, %llu hits, %llu misses, %llu puts; %llu lives, %llu crashes, "
-	       "%llu keys found again",
+	       "%llu keys found again, %llu of %llu acknowledged ones lost in crashes",
 	       row->st.name, (unsigned long long)sum[0], (unsigned long long)sum[1],
 	       (unsigned long long)sum[2], (unsigned long long)sum[3],
 	       (unsigned long long)ms->nr_lives, (unsigned long long)ms->nr_crashes,
-	       (unsigned long long)ms->nr_found);
+	       (unsigned long long)ms->nr_found, (unsigned long long)ms->nr_lost,
+	       (unsigned long long)ms->nr_acked);
 	for (unsigned f = 0; f < FAKE_NR_FAULTS; f++)
 		if (ms->nr_faults[f])
 			printf(", %s %llu", fake_disk_fault_name(f),

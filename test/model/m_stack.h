@@ -30,6 +30,8 @@ struct m_stack {
 	uint64_t ssd_bytes; /* per shard; 0: there is none */
 	uint64_t ssd_seg_bytes;
 	bool is_durable;
+	bool is_through;
+	bool is_acked_below; /* dram answers a put when what is below has it */
 };
 
 static inline int m_segment(void *arg, struct mem_region *reg)
@@ -43,7 +45,9 @@ static inline struct store *m_layer_create(const struct m_stack *st, enum m_laye
 	struct store_dram_opts dram = {.bytes = st->dram_bytes,
 				       .max_keys = st->dram_keys,
 				       .policy = "lru",
-				       .on_segment = m_segment};
+				       .on_segment = m_segment,
+				       .is_through = st->is_through,
+				       .is_acked_below = st->is_acked_below};
 	struct store_fault_opts fault = st->fault;
 	struct store *s = NULL;
 

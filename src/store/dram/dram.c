@@ -148,6 +148,8 @@ static int dram_init(struct dram *d, const struct store_dram_opts *o)
 	d->arena.arg = o->arg;
 	d->bytes = o->bytes;
 	d->seg_bytes = dram_seg_bytes(o);
+	d->is_through = o->is_through;
+	d->is_acked_below = o->is_acked_below;
 	err = dram_resize_grow(d);
 	if (err)
 		goto fini_tables;
@@ -191,7 +193,7 @@ static void dram_destroy(struct store *s)
 	while (dram_promote_cancel_one(d))
 		;
 	dram_back_fini(d);
-	must(!d->nr_backs && !d->nr_waits && !d->flush_head);
+	must(!d->nr_backs && !d->nr_waits && !d->flush_head && !d->nr_throughs);
 	must(!d->nr_pinned && !d->nr_bufs);
 	dram_tables_fini(d);
 	dram_arena_fini(&d->arena);
@@ -216,6 +218,8 @@ static void dram_stats(const struct store *s, struct store_stats *st)
 	st->evicted_bytes = counter_get(&c->evicted_bytes);
 	st->bad_seals = counter_get(&c->bad_seals);
 	st->full = counter_get(&c->full);
+	st->lost = counter_get(&c->lost);
+	st->dirty_bytes = counter_get(&c->dirty);
 }
 
 static unsigned dram_list_classes(const struct store *s, struct store_class *to, unsigned max)

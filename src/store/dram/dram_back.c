@@ -19,13 +19,22 @@
 #include "base/container.h"
 #include "base/must.h"
 
+void dram_back_free(struct dram_back *b)
+{
+	b->state = DRAM_BACK_FREE;
+	b->d->nr_backs--;
+}
+
 static void back_end(struct dram_back *b, int res)
 {
 	struct dram *d = b->d;
 	struct dram_entry *e = b->e;
 
-	b->state = DRAM_BACK_FREE;
-	d->nr_backs--;
+	if (b->put) {
+		dram_through_end(b, res);
+		return;
+	}
+	dram_back_free(b);
 	e->is_back = false;
 	/*
 	 * One that was put or deleted over meanwhile is no loss, nor one that is dead below: what
@@ -37,6 +46,8 @@ static void back_end(struct dram_back *b, int res)
 	 * -ESTALE: a del that failed half way has killed it below. Otherwise it is a victim that
 	 * can't be saved.
 	 */
+	if (e->is_linked && res && res != -ESTALE && b->is_victim)
+		counter_add(&d->count.lost, 1);
 	if (e->is_linked && (res == -ESTALE || (res && b->is_victim)))
 		dram_value_drop(d, e);
 	else if (e->is_linked && !res)
@@ -69,7 +80,7 @@ static void back_io(struct dram_back *b, enum store_op op, store_end_fn *end)
 	b->io.flags = 0;
 	dram_index_key(e, &b->io.key);
 	b->io.len = e->len;
-	b->io.ver = e->ver;
+	b->io.ver = b->put ? dram_frame(b->put)->ver : e->ver;
 	b->io.meta = NULL;
 	if (e->ext.has_meta) {
 		struct store_view v;
@@ -80,26 +91,45 @@ static void back_io(struct dram_back *b, enum store_op op, store_end_fn *end)
 	b->io.end = end;
 }
 
+static struct dram_back *back_take(struct dram *d, struct dram_entry *e)
+{
+	struct dram_back *b = d->backs;
+
+	while (b->state != DRAM_BACK_FREE)
+		b++;
+	d->nr_backs++;
+	b->state = DRAM_BACK_WAIT;
+	b->d = d;
+	b->e = e;
+	b->is_victim = false;
+	b->put = NULL;
+	return b;
+}
+
+void dram_back_put(struct dram *d, struct dram_entry *e, struct store_io *put)
+{
+	struct dram_back *b = back_take(d, e);
+
+	b->put = put;
+	back_io(b, STORE_BUF, back_buffed);
+	store_submit_below(&d->st, &b->io);
+}
+
 /* end() may run inside, when the tier below refuses at once: look at is_back. */
 int dram_back_start(struct dram *d, struct dram_entry *e, bool is_victim)
 {
-	struct dram_back *b = d->backs;
+	struct dram_back *b;
 
 	must(e->is_linked && e->is_dirty && !e->is_back && d->st.below);
 	if (d->nr_backs == DRAM_BACKS)
 		return -EBUSY;
-	while (b->state != DRAM_BACK_FREE)
-		b++;
-	d->nr_backs++;
+	b = back_take(d, e);
 	dram_value_pin(d, e);
 	e->is_back = true;
 	if (is_victim && !e->is_parked) {
 		evict_remove(&d->evict, dram_index_no(&d->ix, e));
 		e->is_parked = true;
 	}
-	b->state = DRAM_BACK_WAIT;
-	b->d = d;
-	b->e = e;
 	b->is_victim = is_victim;
 	back_io(b, STORE_BUF, back_buffed);
 	store_submit_below(&d->st, &b->io);
@@ -129,6 +159,8 @@ static void back_copy(struct dram_back *b)
 	for (; b->chunk < end; b->chunk++) {
 		if (dram_copy_chunk(d, &from, &b->io.view, &b->io.key, b->chunk)) {
 			store_release(&b->io.view, d->st.owner, NULL);
+			if (!b->put)
+				counter_add(&d->count.lost, 1);
 			dram_value_drop_bad(d, b->e);
 			back_end(b, -EILSEQ);
 			return;
@@ -137,6 +169,10 @@ static void back_copy(struct dram_back *b)
 	if (b->chunk < nr)
 		return;
 	b->state = DRAM_BACK_WAIT;
+	if (b->put) {
+		dram_through_fill(b);
+		return;
+	}
 	back_io(b, STORE_FILL, back_filled);
 	store_submit_at(&d->st, &b->io);
 }
@@ -171,7 +207,8 @@ void dram_back_flush(struct store *s, struct store_io *io)
 static bool flush_is_waiting(const struct dram *d)
 {
 	for (uint32_t i = 0; i < DRAM_BACKS; i++)
-		if (d->backs[i].state != DRAM_BACK_FREE && d->backs[i].e->ver <= d->flush_ver)
+		if (d->backs[i].state != DRAM_BACK_FREE && !d->backs[i].put &&
+		    d->backs[i].e->ver <= d->flush_ver)
 			return true;
 	return false;
 }
@@ -222,6 +259,7 @@ int dram_back_step(struct dram *d)
 	struct dram_back *b;
 	int n = d->flush_head ? flush_step(d) : 0;
 
+	n += dram_through_step(d);
 	for (uint32_t i = 0; d->nr_backs && i < DRAM_BACKS; i++) {
 		b = &d->backs[(d->back_next + i) % DRAM_BACKS];
 		if (b->state != DRAM_BACK_COPY)

@@ -21,6 +21,17 @@ struct dram_back {
 	uint64_t chunk;
 	enum dram_back_state state;
 	bool is_victim; /* dropped if it can't be written */
+	struct store_io
+		*put; /* e is its buffer, and it goes on when that is below (dram_through.c) */
 };
+
+/* The slot alone: e was never pinned by it. */
+void dram_back_free(struct dram_back *b);
+/* A free one, for a put that is to be acknowledged below. */
+void dram_back_put(struct dram *d, struct dram_entry *e, struct store_io *put);
+
+/* dram_through.c: the copy below is whole; it has failed. */
+void dram_through_fill(struct dram_back *b);
+void dram_through_end(struct dram_back *b, int res);
 
 #endif

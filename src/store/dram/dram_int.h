@@ -6,9 +6,9 @@
  *   dram.c          create, counters, the ops table   dram_room.c     eviction, BUFs that wait
  *   dram_value.c    a value's memory, views, pins     dram_back.c     write-back, flush
  *   dram_get.c      get, exist, match, list           dram_promote.c  copies from the tier below
- *   dram_put.c      buf, put, fill, inval, del        dram_resize.c   capacity
- *   dram_arena.c, dram_heap.c, dram_index.c           dram_copy.c     a chunk, checked
- *   dram_class.c    values and bytes of each class
+ *   dram_put.c      buf, put, fill, inval, del        dram_through.c  writing through
+ *   dram_resize.c   capacity                          dram_copy.c     a chunk, checked
+ *   dram_arena.c, dram_heap.c, dram_index.c           dram_class.c    of each class
  *
  * How versions hold together when there is a tier below. A put sends INVAL(key, ver) down first and
  * publishes when that has come back; a del sends itself down first and unlinks when that has come
@@ -35,7 +35,7 @@
 #define DRAM_WAITS_MAX 256u  /* BUFs that wait for room */
 #define DRAM_WAIT_TURNS \
 	4096u /* turns without a BUF served and nothing being written after which all fail */
-#define DRAM_BACKS 8u	  /* write-backs under way */
+#define DRAM_BACKS 32u	  /* write-backs under way */
 #define DRAM_PROMOTES 32u /* values on their way up */
 
 struct dram_back;
@@ -43,7 +43,7 @@ struct dram_promote;
 
 struct dram_counters {
 	struct counter capacity, used, value, keys, index;
-	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full;
+	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full, lost, dirty;
 };
 
 struct dram {
@@ -76,6 +76,14 @@ struct dram {
 	uint64_t flush_ver;
 	uint64_t flush_at;
 	int flush_res;
+	/* dram_through.c */
+	bool is_through;     /* what is dirty is written below without being a victim */
+	bool is_acked_below; /* a put ends when the tier below has it */
+	bool has_new;	     /* dirty entries, since the sweep began */
+	uint64_t through_at; /* of the sweep; 0: none is under way */
+	struct store_io *through_head, *through_tail; /* puts that wait for a place */
+	uint32_t nr_throughs;			      /* puts on their way below */
+	uint64_t dirty_bytes;
 	/* dram_promote.c */
 	struct dram_promote *promotes;
 	uint64_t promote_clock;
@@ -93,6 +101,7 @@ struct dram_frame {
 	struct dram_entry *rising; /* a GET: whose memory it brought; pinned until it is taken */
 	uint32_t fence;
 	bool was_here;
+	struct dram_entry *e;
 };
 _Static_assert(sizeof(struct dram_frame) <= STORE_FRAME_WORDS * sizeof(uint64_t), "frame fits");
 
@@ -194,6 +203,12 @@ void dram_back_fill(struct dram *d, struct store_io *io); /* the FILL of one, ho
 void dram_back_flush(struct store *s, struct store_io *io);
 int dram_back_step(struct dram *d);
 void dram_back_fini(struct dram *d);
+
+/* ---- dram_through.c ---- */
+
+/* A put, holding its key: its buffer goes below before it is published and answered. */
+void dram_through_put(struct dram *d, struct store_io *io, uint64_t ver);
+int dram_through_step(struct dram *d);
 
 /* ---- dram_promote.c ---- */
 

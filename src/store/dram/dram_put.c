@@ -106,6 +106,10 @@ static void put_publish(struct dram *d, struct store_io *io, uint64_t ver)
 	struct dram_entry *e = put_entry(d, io);
 	int err = io->meta ? put_meta(d, e, io->meta) : 0;
 
+	if (!err && d->is_acked_below && d->st.below) {
+		dram_through_put(d, io, ver);
+		return;
+	}
 	if (!err)
 		err = dram_put_publish(d, e, &io->key, ver);
 	if (err) {
@@ -114,6 +118,7 @@ static void put_publish(struct dram *d, struct store_io *io, uint64_t ver)
 	}
 	if (d->st.below)
 		dram_value_set_dirty(d, e, true);
+	d->has_new = true;
 	counter_add(&d->count.puts, 1);
 	io->view.st = NULL;
 	io->view.value_len = (uint32_t)e->len;

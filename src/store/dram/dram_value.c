@@ -157,6 +157,9 @@ int dram_value_set_meta(struct dram *d, struct dram_entry *e, const struct store
 
 void dram_value_set_dirty(struct dram *d, struct dram_entry *e, bool is_dirty)
 {
+	if (e->is_dirty != is_dirty)
+		d->dirty_bytes += is_dirty ? e->len : -(uint64_t)e->len;
+	counter_set(&d->count.dirty, d->dirty_bytes);
 	e->is_dirty = is_dirty;
 	if (is_dirty)
 		dram_bits_set(&d->dirty, dram_index_no(&d->ix, e));
