@@ -9,8 +9,8 @@
  * might find is always known to the index; after that nothing in the segment counts. If the head
  * can't be written, or a needed tombstone can't be saved, the segment stays as it is.
  *
- * A value is saved without holding its key: whoever wants to kill it waits (ssd_kill.c), and
- * nothing else can make its record wrong. Runs on the shard's owner.
+ * A value is saved without holding its key: whoever wants to kill it waits (ssd_kill.c), one that
+ * is being killed isn't saved, and nothing else can make its record wrong. Runs on the shard's owner.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -224,18 +224,28 @@ static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t of
 	if (!e || e->seg != ev->seg || e->off != off)
 		return true;
 	ssd_health_gone(s, cls, e->hits > 0);
-	if (evict_wants(s, e))
+	if (!ssd_kill_is_on(s, &ri->key) && evict_wants(s, e))
 		save_start(s, &ri->key, e);
 	return true;
 }
 
+/* Its record is gone; an equal one may lie in a segment that should have gone before and didn't. */
 static void evict_drop(struct ssd *s, struct ssd_entry *e)
 {
+	struct ssd_place p = {.ver = e->ver, .is_ghost = true};
+	struct store_key key;
+
 	if (!e->is_ghost) {
 		counter_add(&s->count.evictions, 1);
 		counter_add(&s->count.evicted_bytes, e->len);
 	}
-	ssd_seg_drop(s, e);
+	if (s->evict.older < 0) {
+		ssd_seg_drop(s, e);
+		return;
+	}
+	p.seg = (uint32_t)s->evict.older;
+	ssd_index_key(e, &key);
+	ssd_seg_enter(s, &key, &p);
 }
 
 /* One line: false when it has to wait. */
@@ -301,6 +311,7 @@ static void evict_retired(struct ssd_unit *u, int res)
 		return;
 	}
 	s->evict.is_second = true;
+	s->evict.older = s->segs[s->evict.seg].has_twins ? ssd_seg_last_older(s, s->evict.seg) : -1;
 	s->evict.block = 0;
 	evict_load(s);
 }

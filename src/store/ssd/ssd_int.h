@@ -19,7 +19,9 @@
  * durable tombstone of a higher version is kept as long as the record may exist. So a key that
  * isn't in the index needs no tombstone, and one that is in it needs one before a newer value is
  * acknowledged anywhere. Nothing leaves the index but by a tombstone that is durable, by a record
- * that takes its place, or with its segment, once the segment's head says durably that it is free.
+ * that takes its place, or with its segment, once the segment's head says durably that it is free,
+ * and then only if no older segment may hold another record of the key (`has_twins`: a write that
+ * failed and was tried again, a copy that eviction saved): else it stays as a ghost in that one.
  */
 #ifndef STORE_SSD_SSD_INT_H
 #define STORE_SSD_SSD_INT_H
@@ -75,6 +77,8 @@ struct ssd_seg {
 	uint16_t nr_reads;   /* under way */
 	uint8_t state;
 	uint8_t nr_faults;
+	/* Of a key that the index has here an older segment may hold a record that isn't dead. */
+	bool has_twins;
 	bool is_scanned;   /* after a crash: it may end with what was never written whole */
 	bool is_condemned; /* to be emptied, and then never used again */
 };
@@ -263,6 +267,7 @@ struct ssd_evict {
 	uint32_t block, nr_loaded; /* of the footer, in buf */
 	uint32_t line;		   /* the next one, counted from block on */
 	uint32_t walk;
+	int older;	 /* second pass: a segment that may hold equal records; -1: none */
 	uint32_t nr_out; /* tombstones on their way */
 	int err;
 	struct ssd_footer *buf;
@@ -294,9 +299,10 @@ struct ssd {
 	struct ssd_seg *segs;
 	uint32_t nr_segs;
 	uint32_t nr_free;
-	uint32_t seg_next; /* where the search for a free one begins */
-	uint64_t epoch;	   /* the highest ever given */
-	uint64_t ver;	   /* the highest known */
+	uint32_t seg_next;    /* where the search for a free one begins */
+	uint64_t epoch;	      /* the highest ever given */
+	uint64_t epoch_begin; /* the same, when this life began */
+	uint64_t ver;	      /* the highest known */
 	uint64_t floor; /* any key may have died at this version or below, unknown to the index */
 	uint64_t value_bytes;
 	struct ssd_stream stream[SSD_STREAMS];
@@ -378,6 +384,8 @@ int ssd_seg_take(struct ssd *s, uint32_t keep);
 void ssd_seg_set(struct ssd *s, uint32_t seg, enum ssd_seg_state state);
 /* The oldest sealed segment, or -1. */
 int ssd_seg_oldest(const struct ssd *s);
+/* The segment before this one that will be the last to go; -1: there is none. */
+int ssd_seg_last_older(const struct ssd *s, uint32_t seg);
 /* Does a segment other than `but` live whose epoch is at most `epoch`? */
 bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch);
 
@@ -441,6 +449,8 @@ void ssd_put_waiting(struct ssd *s); /* staging has become free */
 void ssd_kill(struct ssd *s, struct store_io *io, uint64_t ver,
 	      void (*killed)(struct store_io *io, int res));
 void ssd_kill_waiting(struct ssd *s);
+/* Is a tombstone of the key on its way? A copy made now would be behind its barrier. */
+bool ssd_kill_is_on(const struct ssd *s, const struct store_key *key);
 
 void ssd_read_get(struct store *s, struct store_io *io);
 void ssd_read_release(struct ssd_read *r, bool is_bad);

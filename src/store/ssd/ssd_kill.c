@@ -6,7 +6,8 @@
  *
  * A tombstone is needed as long as a segment lives that was there when it was written, because no
  * record of an older version can be elsewhere. That is its barrier, the highest epoch at the time.
- * A value that is just being saved by eviction is a record that is still to come: its killer waits.
+ * A value that is just being saved by eviction is a record that is still to come: its killer waits;
+ * and eviction saves none that is being killed.
  * Runs on the shard's owner; the gate lets one mutation per key in.
  * tidy: no-test: t_ssd.c has the verbs, test/model/m_ssd all orders and faults
  */
@@ -44,6 +45,7 @@ static void kill_done(struct ssd_append *a, int res)
 	if (!res && e && e->ver < k->ver)
 		ssd_seg_drop(s, e);
 	list_add_head(&s->free_kills, &k->node);
+	k->io = NULL;
 	ssd_frame(io)->killed(io, res);
 	ssd_kill_waiting(s);
 }
@@ -86,6 +88,14 @@ void ssd_kill_waiting(struct ssd *s)
 		else
 			kill_start(s, io);
 	}
+}
+
+bool ssd_kill_is_on(const struct ssd *s, const struct store_key *key)
+{
+	for (uint32_t i = 0; i < SSD_KILLS; i++)
+		if (s->kills[i].io && store_key_equal(&s->kills[i].io->key, key))
+			return true;
+	return false;
 }
 
 void ssd_kill(struct ssd *s, struct store_io *io, uint64_t ver,

@@ -284,9 +284,9 @@ static void open_end(struct ssd_unit *u, int res)
 	struct ssd_seg *g = &s->segs[st->seg];
 
 	s->nr_busy--;
-	if (res < 0) {
+	if (res < 0 || st->is_lost) {
 		/* No space is no fault of this segment. */
-		g->nr_faults += res != -ENOSPC;
+		g->nr_faults += res < 0 && res != -ENOSPC;
 		ssd_seg_set(s, st->seg, g->nr_faults < LOG_FAULTS ? SSD_FREE : SSD_LOST);
 		st->state = SSD_STREAM_CLOSED;
 		if (++st->nr_tries >= LOG_TRIES) {
@@ -333,9 +333,11 @@ static void log_open(struct ssd_stream *st)
 	if (seg < 0)
 		return;
 	st->state = SSD_STREAM_OPENING;
+	st->is_lost = false;
 	st->seg = (uint32_t)seg;
 	s->segs[seg].epoch = ++s->epoch;
 	s->segs[seg].is_scanned = false;
+	s->segs[seg].has_twins = false;
 	s->segs[seg].salt = rng_u64(&s->rng);
 	ssd_seg_set(s, st->seg, SSD_OPENING);
 	s->nr_busy++;
@@ -537,10 +539,12 @@ static void lose_stream(struct ssd_stream *st)
 	struct ssd_entry *e;
 	uint32_t off;
 
-	if (st->state != SSD_STREAM_OPEN && st->state != SSD_STREAM_SEALING &&
-	    st->state != SSD_STREAM_FOOTER)
+	if (st->state == SSD_STREAM_CLOSED)
 		return;
 	st->is_lost = true;
+	/* Its head may be what was lost, and no later sync would say so. */
+	if (st->state == SSD_STREAM_OPENING)
+		return;
 	for (uint32_t i = 0; i < st->nr_lines; i++) {
 		if (!ssd_format_line_get(&st->lines[i / SSD_LINES].line[i % SSD_LINES], &ri, &off))
 			continue;

@@ -242,6 +242,15 @@ void ssd_put(struct store *st, struct store_io *io)
 		put_inval(s, io);
 }
 
+/*
+ * Is the record as durable as the set's acknowledgements? What recovery read may be what a failed
+ * sync left in a cache.
+ */
+static bool put_is_kept(const struct ssd *s, const struct ssd_entry *e)
+{
+	return !s->opts.is_durable || s->segs[e->seg].epoch > s->epoch_begin;
+}
+
 /* ---- fill ------------------------------------------------------------------------------------ */
 
 void ssd_put_fill(struct store *st, struct store_io *io)
@@ -251,7 +260,8 @@ void ssd_put_fill(struct store *st, struct store_io *io)
 	bool is_live = e && !e->is_ghost;
 
 	if (store_set_is_immutable(st->set)) {
-		if (is_live && e->len == ((struct ssd_value *)io->view.pin)->len) {
+		if (is_live && put_is_kept(s, e) &&
+		    e->len == ((struct ssd_value *)io->view.pin)->len) {
 			e->hits += e->hits < SSD_HITS_MAX;
 			store_done(io, 0);
 			return;

@@ -50,8 +50,10 @@ static void recover_value(struct ssd_recover *r, const struct ssd_rec_info *ri, 
 	struct ssd_place p = {.seg = seg, .off = off, .ver = ri->ver, .len = ri->value_len};
 	struct ssd_entry *e = ssd_index_find(&s->ix, &ri->key);
 
-	if (e && !recover_is_newer(s, e, &p))
+	if (e && !recover_is_newer(s, e, &p)) {
+		s->segs[e->seg].has_twins |= e->seg != seg;
 		return;
+	}
 	if (!e) {
 		if (ssd_index_reserve(&s->ix, &ri->key)) {
 			r->is_full = true;
@@ -90,14 +92,18 @@ static int recover_lines(struct ssd_recover *r, uint32_t seg)
 	return err;
 }
 
+/*
+ * A ghost, not nothing: the tombstone that was read may be one whose sync failed, and gone at the
+ * next power cut. Who changes the key meanwhile leaves one of its own.
+ */
 static void recover_bury(struct ssd_recover *r)
 {
 	struct ssd_entry *e;
 
 	vec_for_each(&r->tombs, t) {
 		e = ssd_index_find(&r->s->ix, &t->key);
-		if (e && e->ver < t->ver)
-			ssd_seg_drop(r->s, e);
+		if (e && e->ver < t->ver && !e->is_ghost)
+			ssd_seg_ghost(r->s, e);
 	}
 }
 
@@ -262,7 +268,7 @@ static int recover_seg(struct ssd_recover *r, uint32_t seg)
 	s->segs[seg].salt = b.salt;
 	s->epoch = max_t(uint64_t, s->epoch, b.epoch);
 	if (kind == SSD_SEG_FREE) {
-		ssd_seg_set(s, seg, SSD_FREE);
+		ssd_seg_set(s, seg, SSD_OPENING); /* until recover_free() */
 		return 0;
 	}
 	if (!footer_read(r, seg)) {
@@ -280,8 +286,8 @@ static int recover_seg(struct ssd_recover *r, uint32_t seg)
 
 /* ---- room to begin with ---------------------------------------------------------------------- */
 
-/* Only what the index has stays a line: then no tombstone is needed any more. */
-static int seg_clean(struct ssd_recover *r, uint32_t seg)
+/* Of values only what the index serves stays a line. */
+static int seg_clean(struct ssd_recover *r, uint32_t seg, bool keeps_tombs)
 {
 	struct ssd *s = r->s;
 	struct ssd_rec_info ri;
@@ -292,11 +298,14 @@ static int seg_clean(struct ssd_recover *r, uint32_t seg)
 		return -EIO;
 	for (uint32_t i = 0; i < r->nr_lines; i++) {
 		struct ssd_line *line = &r->lines[i / SSD_LINES].line[i % SSD_LINES];
+		bool stays;
 
-		if (!ssd_format_line_get(line, &ri, &off) || ri.kind != SSD_REC_VALUE)
+		if (!ssd_format_line_get(line, &ri, &off))
 			continue;
-		e = ssd_index_find(&s->ix, &ri.key);
-		if (e && e->seg == seg && e->off == off)
+		e = ssd_seg_live(s, &ri.key);
+		stays = ri.kind == SSD_REC_VALUE ? e && e->seg == seg && e->off == off
+						 : keeps_tombs;
+		if (stays)
 			r->lines[nr / SSD_LINES].line[nr % SSD_LINES] = *line, nr++;
 	}
 	r->nr_lines = nr;
@@ -316,32 +325,45 @@ static int recover_forget(struct ssd_recover *r, uint32_t seg)
 	return err;
 }
 
+/* All that is sealed; what can't be cleaned is forgotten. */
+static int recover_clean(struct ssd_recover *r, bool keeps_tombs)
+{
+	struct ssd *s = r->s;
+	int err = 0;
+
+	for (uint32_t i = 0; i < s->nr_segs; i++)
+		if (s->segs[i].state == SSD_SEALED)
+			s->segs[i].nr_faults = seg_clean(r, i, keeps_tombs) != 0;
+	for (uint32_t i = 0; i < s->nr_segs && !err; i++)
+		if (s->segs[i].state == SSD_SEALED && s->segs[i].nr_faults) {
+			s->segs[i].nr_faults = 0;
+			err = recover_forget(r, i);
+		}
+	return err;
+}
+
 /*
  * A crash in the middle of an eviction may leave nothing free, and eviction needs something; and a
- * smaller index than before can't know all that is there.
+ * smaller index than before can't know all that is there. So dead values go, and only when all of
+ * them have, what killed them: then no ghost is needed either.
  */
 static int recover_room(struct ssd_recover *r)
 {
 	struct ssd *s = r->s;
+	struct ssd_entry *e;
 	int seg, err;
 
 	if (s->nr_free >= FREE_AT_START && !r->is_full)
 		return 0;
-	for (uint32_t i = 0; i < s->nr_segs; i++) {
-		if (s->segs[i].state != SSD_SEALED)
-			continue;
-		err = seg_clean(r, i);
-		if (err)
-			err = recover_forget(r, i);
-		if (err)
-			return err;
-	}
-	while (s->nr_free < FREE_AT_START && (seg = ssd_seg_oldest(s)) >= 0) {
+	err = recover_clean(r, true);
+	if (!err)
+		err = recover_clean(r, false);
+	for (uint32_t no = 0; !err && (e = ssd_index_walk(&s->ix, &no)); no++)
+		if (e->is_ghost)
+			ssd_seg_drop(s, e);
+	while (!err && s->nr_free < FREE_AT_START && (seg = ssd_seg_oldest(s)) >= 0)
 		err = recover_forget(r, (uint32_t)seg);
-		if (err)
-			return err;
-	}
-	return 0;
+	return err;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -364,6 +386,39 @@ static int recover_format(struct ssd_recover *r)
 	return s->dev->ops->sync(s->dev);
 }
 
+/*
+ * Heads that say "free" are written again: what was read may be what a failed sync left in a cache,
+ * and below it lie the head and the records of a life that is over. One sync for all.
+ */
+static int recover_free(struct ssd_recover *r)
+{
+	struct ssd *s = r->s;
+	struct ssd_bind b;
+	int err = 0, lost = 0;
+
+	for (uint32_t i = 0; i < s->nr_segs; i++) {
+		if (s->segs[i].state != SSD_OPENING)
+			continue;
+		b = ssd_seg_bind(s, i, 0);
+		ssd_format_seg(s->super.uuid, i, SSD_SEG_FREE, &b, r->block);
+		lost |= s->dev->ops->write(s->dev, r->block, SSD_BLOCK, b.addr);
+		ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
+	}
+	lost |= s->dev->ops->sync(s->dev);
+	for (uint32_t i = 0; i < s->nr_segs && !err; i++) {
+		if (s->segs[i].state != SSD_OPENING)
+			continue;
+		b = ssd_seg_bind(s, i, 0);
+		ssd_format_seg(s->super.uuid, i, SSD_SEG_FREE, &b, r->block);
+		if (lost || s->dev->ops->read(s->dev, r->scan, SSD_BLOCK, b.addr) ||
+		    memcmp(r->block, r->scan, SSD_BLOCK))
+			err = seg_free(r, i); /* one by one */
+		else
+			ssd_seg_set(s, i, SSD_FREE);
+	}
+	return err;
+}
+
 static int recover_segs(struct ssd_recover *r)
 {
 	struct ssd *s = r->s;
@@ -375,6 +430,8 @@ static int recover_segs(struct ssd_recover *r)
 	for (uint32_t i = 0; i < s->nr_segs && !err; i++)
 		if (s->segs[i].state != SSD_DEAD)
 			err = recover_seg(r, i);
+	if (!err)
+		err = recover_free(r);
 	if (err)
 		return err;
 	recover_bury(r);
@@ -407,6 +464,7 @@ int ssd_recover(struct ssd *s, bool is_new)
 	if (!err)
 		err = ssd_super_write(s);
 	recover_versions(s);
+	s->epoch_begin = s->epoch;
 	vec_fini(&r.tombs);
 	free(r.scan);
 	free(r.block);

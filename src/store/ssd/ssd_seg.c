@@ -76,6 +76,24 @@ bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch)
 	return false;
 }
 
+int ssd_seg_last_older(const struct ssd *s, uint32_t seg)
+{
+	int last = -1;
+
+	for (uint32_t i = 0; i < s->nr_segs; i++) {
+		const struct ssd_seg *g = &s->segs[i];
+
+		if (g->state == SSD_FREE || g->state == SSD_OPENING || g->state == SSD_DEAD ||
+		    g->epoch >= s->segs[seg].epoch)
+			continue;
+		if (g->state == SSD_LOST)
+			return (int)i; /* it outlives all others */
+		if (last < 0 || g->epoch > s->segs[last].epoch)
+			last = (int)i;
+	}
+	return last;
+}
+
 /* ---- entries --------------------------------------------------------------------------------- */
 
 void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_place *p)
@@ -84,6 +102,7 @@ void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_
 
 	if (e) {
 		must(s->segs[e->seg].nr_entries > 0);
+		s->segs[p->seg].has_twins |= e->seg != p->seg;
 		s->segs[e->seg].nr_entries--;
 		s->value_bytes -= e->len;
 	} else {
