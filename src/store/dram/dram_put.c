@@ -257,6 +257,8 @@ static void put_del_ended(struct store_io *io, int res)
 	bool was_here = dram_frame(io)->was_here || e;
 
 	++*dram_fence(d, &io->key);
+	/* Below it may have been given a higher one: what is put from now on goes above that. */
+	d->ver = max_t(uint64_t, d->ver, io->ver);
 	if (res && res != -ENOENT) {
 		store_done(io, res);
 		return;

@@ -292,7 +292,7 @@ void ssd_put_inval(struct store *st, struct store_io *io)
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
 
 	if (io->ver <= s->floor || (e && e->ver > io->ver)) {
-		io->ver = max_t(uint64_t, s->floor, e ? e->ver : 0);
+		io->ver = s->ver; /* at once above all that is known here */
 		store_done(io, -ESTALE);
 		return;
 	}
