@@ -57,8 +57,8 @@ struct conf_ns {
 	uint32_t max_keys;  /* 0: the daemon's */
 	bool is_immutable, has_immutable;
 	bool is_read_only;
-	uint8_t ack;   /* enum conf_ack */
-	uint8_t write; /* enum conf_write */
+	uint8_t ack;	    /* enum conf_ack */
+	uint8_t write;	    /* enum conf_write */
 	uint64_t day_bytes; /* that go to its SSD; 0: no limit */
 	unsigned line;	    /* in the file; 0: the command line's */
 	unsigned nr_tiers;
@@ -115,7 +115,7 @@ struct conf {
 	struct conf_block blocks[CONF_BLOCKS_MAX];
 };
 
-/* The rows: conf_table.c. */
+/* The rows: conf_table.c, conf_rows.c. */
 extern const struct opt_group conf_daemon, conf_vfu, conf_namespace, conf_class;
 /* The transports that a file may name. */
 extern const struct opt_group *const conf_transports[];

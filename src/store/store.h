@@ -412,7 +412,7 @@ struct store_stats {
 	uint64_t full;	    /* -ENOSPC given */
 	uint64_t lost;	    /* acknowledged, needed their memory, and could not be written below */
 	uint64_t dirty_bytes; /* of values that lie here and not yet below: what a crash takes */
-	uint64_t torn;	    /* records that a crash had cut off, found and refused: no fault */
+	uint64_t torn;	      /* records that a crash had cut off, found and refused: no fault */
 	/* Of a tier on a device: */
 	uint64_t read_bytes;	 /* asked of it by gets, heads and padding included */
 	uint64_t straight_bytes; /* of values, read to where the tier above wants them */

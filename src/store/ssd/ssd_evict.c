@@ -10,7 +10,8 @@
  * can't be written, or a needed tombstone can't be saved, the segment stays as it is.
  *
  * A value is saved without holding its key: whoever wants to kill it waits (ssd_kill.c), one that
- * is being killed isn't saved, and nothing else can make its record wrong. Runs on the shard's owner.
+ * is being killed isn't saved, and nothing else can make its record wrong. Runs on the shard's
+ * owner.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -84,7 +84,7 @@ int ssd_seg_last_older(const struct ssd *s, uint32_t seg)
 		const struct ssd_seg *g = &s->segs[i];
 
 		if (g->state == SSD_FREE || g->state == SSD_OPENING || g->state == SSD_DEAD ||
-		    g->epoch >= s->segs[seg].epoch)
+		    g->state == SSD_HOLLOW || g->epoch >= s->segs[seg].epoch)
 			continue;
 		if (g->state == SSD_LOST)
 			return (int)i; /* it outlives all others */
