@@ -104,7 +104,7 @@ void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_
 		must(s->segs[e->seg].nr_entries > 0);
 		s->segs[p->seg].has_twins |= e->seg != p->seg;
 		s->segs[e->seg].nr_entries--;
-		s->value_bytes -= e->len;
+		s->value_bytes -= e->is_ghost ? 0 : e->len;
 	} else {
 		e = ssd_index_add(&s->ix, key);
 	}
@@ -115,7 +115,7 @@ void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_
 	e->hits = 0;
 	ssd_index_set_ghost(&s->ix, e, p->is_ghost);
 	s->segs[p->seg].nr_entries++;
-	s->value_bytes += p->len;
+	s->value_bytes += p->is_ghost ? 0 : p->len;
 	if (p->ver > s->ver)
 		s->ver = p->ver;
 	ssd_count(s);
@@ -125,13 +125,14 @@ void ssd_seg_drop(struct ssd *s, struct ssd_entry *e)
 {
 	must(s->segs[e->seg].nr_entries > 0);
 	s->segs[e->seg].nr_entries--;
-	s->value_bytes -= e->len;
+	s->value_bytes -= e->is_ghost ? 0 : e->len;
 	ssd_index_remove(&s->ix, e);
 	ssd_count(s);
 }
 
 void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e)
 {
+	s->value_bytes -= e->is_ghost ? 0 : e->len;
 	ssd_index_set_ghost(&s->ix, e, true);
 	ssd_count(s);
 }
