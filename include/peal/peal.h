@@ -143,6 +143,26 @@ int peal_exist(struct peal *p, const struct peal_key *k, struct peal_call *c); /
 /* Leading keys that are present; *in_memory (may be NULL): how many of them are in memory. */
 ssize_t peal_match(struct peal *p, const struct peal_key *keys, size_t nr, size_t *in_memory,
 		   struct peal_call *c);
+/*
+ * What the caller knows about a key. None waits for a device; each is done, noted or not taken, and
+ * can only change where a value lies.
+ */
+enum peal_say {
+	PEAL_SAY_PREFETCH = 1, /* into memory within ms (0 = whenever), by weight among equals */
+	PEAL_SAY_CANCEL = 2,   /* no more of that: what the device hasn't begun isn't read */
+	PEAL_SAY_DEMOTE = 3,   /* out of memory, to the tier below */
+	PEAL_SAY_PIN = 4,      /* stays in memory, where it must be, for ms; within lease bounds */
+	PEAL_SAY_UNPIN = 5,
+	PEAL_SAY_SCORE = 6, /* weight: attention, 0 to 255, for whoever picks what is evicted */
+};
+struct peal_hint {
+	struct peal_key key;
+	enum peal_say say;
+	uint32_t ms;
+	uint16_t weight;
+};
+/* How many were taken. -EOPNOTSUPP: the daemon has no such command. */
+ssize_t peal_hint(struct peal *p, const struct peal_hint *hints, size_t nr, struct peal_call *c);
 /* Keys behind `after` (NULL = from the start) in the store's order; up to `max`; 0 at the end. */
 ssize_t peal_list(struct peal *p, const struct peal_key *after, struct peal_key *keys, size_t max,
 		  struct peal_call *c);

@@ -108,6 +108,29 @@ struct peal_wire_key {
 #define PEAL_MATCH_MAX 4096u
 
 /*
+ * HINT: data = CDW10 bytes of struct peal_wire_hint, at most PEAL_HINT_MAX. DW0 = how many were
+ * taken: done, or noted. ms: PREFETCH: wanted within that time (0 = whenever); PIN: for so long, at
+ * most 60000. weight: PREFETCH: of equally urgent ones the greater goes first; SCORE: attention, 0
+ * to 255.
+ */
+enum peal_hint_verb {
+	PEAL_HINT_PREFETCH = 1, /* into memory */
+	PEAL_HINT_CANCEL = 2,	/* no more of that */
+	PEAL_HINT_DEMOTE = 3,	/* out of memory */
+	PEAL_HINT_PIN = 4,	/* stays in memory, where it is */
+	PEAL_HINT_UNPIN = 5,
+	PEAL_HINT_SCORE = 6,
+};
+struct peal_wire_hint {
+	uint8_t b[16];
+	uint8_t len;
+	uint8_t verb; /* enum peal_hint_verb */
+	uint16_t weight;
+	uint32_t ms;
+};
+#define PEAL_HINT_MAX 1024u
+
+/*
  * LEASE: key as Retrieve, CDW10 = buffer bytes for the reply, CDW12 = time in ms. Reply: struct
  * peal_wire_lease, nr_ext times struct peal_wire_extent, nr_seals times u64. DW0 = bytes of the
  * whole reply (buffer too small: nothing is leased and DW0 tells the size). RELEASE: CDW10, CDW11 =
@@ -176,13 +199,15 @@ struct peal_wire_trace {
 static_assert(sizeof(struct peal_wire_trace) == 96, "trace record");
 static_assert(sizeof(struct peal_store_ex) == PEAL_STORE_EX_BYTES, "STORE_EX block");
 static_assert(sizeof(struct peal_retrieve_ex) == PEAL_RETRIEVE_EX_BYTES, "RETRIEVE_EX block");
-static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24,
+static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24 &&
+		      sizeof(struct peal_wire_hint) == 24,
 	      "vendor structs");
 #else
 _Static_assert(sizeof(struct peal_wire_trace) == 96, "trace record");
 _Static_assert(sizeof(struct peal_store_ex) == PEAL_STORE_EX_BYTES, "STORE_EX block");
 _Static_assert(sizeof(struct peal_retrieve_ex) == PEAL_RETRIEVE_EX_BYTES, "RETRIEVE_EX block");
-_Static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24,
+_Static_assert(sizeof(struct peal_id_vendor) == 64 && sizeof(struct peal_wire_key) == 24 &&
+		       sizeof(struct peal_wire_hint) == 24,
 	       "vendor structs");
 #endif
 

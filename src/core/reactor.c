@@ -91,6 +91,11 @@ void reactor_expect(struct reactor *r, uint64_t within_ns)
 	r->awake_ns = max_t(uint64_t, r->awake_ns, r->turn_ns + within_ns);
 }
 
+uint32_t *reactor_waited_reads(struct reactor *r)
+{
+	return &r->nr_waited_reads;
+}
+
 void reactor_io(struct reactor *r, struct io_req *io)
 {
 	r->env->ops->io_submit(r->env, io);

@@ -89,6 +89,12 @@ uint64_t reactor_nr_flushes(const struct reactor *from);
 /* From r's own turn: work is expected within that time, so it doesn't sleep before. */
 void reactor_expect(struct reactor *r, uint64_t within_ns);
 
+/*
+ * Reads of devices under way on this reactor that somebody waits for, counted by whoever starts
+ * them: what nobody waits for begins when there are none. The reactor's own.
+ */
+uint32_t *reactor_waited_reads(struct reactor *r);
+
 void reactor_io(struct reactor *r, struct io_req *io); /* env->io_submit */
 
 /*

@@ -40,6 +40,11 @@ static json_t *stats_tier(const struct ctl_stat_tier *t)
 	put(to, "lost", s->lost);
 	put(to, "dirty_bytes", s->dirty_bytes);
 	put(to, "torn", s->torn);
+	put(to, "fetched_bytes", s->fetched_bytes);
+	put(to, "fetched_used", s->fetched_used);
+	put(to, "fetched_wasted", s->fetched_wasted);
+	put(to, "fetches", s->fetches);
+	put(to, "fetches_dropped", s->fetches_dropped);
 	put(to, "read_bytes", s->read_bytes);
 	put(to, "straight_bytes", s->straight_bytes);
 	put(to, "staged_bytes", s->staged_bytes);

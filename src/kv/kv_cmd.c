@@ -250,6 +250,7 @@ static const struct kv_entry kv_table[256] = {
 	[PEAL_OPC_STORE_EX] = {kv_put_store_ex, KV_KEYED},
 	[PEAL_OPC_RETRIEVE_EX] = {kv_get_retrieve_ex, KV_KEYED},
 	[PEAL_OPC_MATCH] = {kv_match_execute, 0},
+	[PEAL_OPC_HINT] = {kv_hint_execute, 0},
 	[PEAL_OPC_LEASE] = {kv_lease_execute, KV_KEYED},
 	[PEAL_OPC_RELEASE] = {kv_lease_release, 0},
 };

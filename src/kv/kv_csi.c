@@ -27,7 +27,7 @@ static void csi_effects(uint32_t iocs[256])
 {
 	static const uint8_t reads[] = {NVME_KV_RETRIEVE, NVME_KV_LIST,		NVME_KV_EXIST,
 					NVME_KV_FLUSH,	  PEAL_OPC_RETRIEVE_EX, PEAL_OPC_MATCH,
-					PEAL_OPC_LEASE,	  PEAL_OPC_RELEASE};
+					PEAL_OPC_LEASE,	  PEAL_OPC_RELEASE,	PEAL_OPC_HINT};
 	static const uint8_t writes[] = {NVME_KV_STORE, NVME_KV_DELETE, PEAL_OPC_STORE_EX};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(reads); i++)

@@ -12,7 +12,7 @@
 #define KV_VENDOR_COMMANDS \
 	(1u << (PEAL_OPC_STORE_EX - 0x80) | 1u << (PEAL_OPC_RETRIEVE_EX - 0x80) | \
 	 1u << (PEAL_OPC_MATCH - 0x80) | 1u << (PEAL_OPC_LEASE - 0x80) | \
-	 1u << (PEAL_OPC_RELEASE - 0x80))
+	 1u << (PEAL_OPC_RELEASE - 0x80) | 1u << (PEAL_OPC_HINT - 0x80))
 
 static void identify_vendor(const struct kv_ns *kn, struct peal_id_vendor *v)
 {

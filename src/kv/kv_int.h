@@ -122,6 +122,13 @@ struct kv_one {
 			uint16_t status;
 			struct mbox_msg msg; /* RELEASE on another worker than its lease */
 		} lease;
+		struct {
+			struct peal_wire_hint h[KV_BATCH];
+			uint32_t nr, nr_left, nr_taken;
+			uint64_t todo; /* workers that own keys of the batch */
+			uint8_t at;    /* which of them is at it */
+			struct mbox_msg msg;
+		} hint;
 	};
 	struct mbox_msg turn; /* kv_cmd_one_later() */
 };
@@ -190,6 +197,7 @@ void kv_put_store(struct tgt_req *req);
 void kv_put_store_ex(struct tgt_req *req);
 void kv_list_execute(struct tgt_req *req);
 void kv_match_execute(struct tgt_req *req);
+void kv_hint_execute(struct tgt_req *req);
 void kv_lease_execute(struct tgt_req *req);
 void kv_lease_release(struct tgt_req *req);
 uint16_t kv_identify(struct tgt_ns *ns, uint8_t cns, void *buf);
@@ -208,6 +216,10 @@ uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view
 		      uint32_t ms);
 /* False when that controller has no such lease. The table's worker, as the rest. */
 bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id);
+/* A lease without a name, of a key, that ends when its time does. False: a bound, as above. */
+bool kv_lease_pin(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view,
+		  const struct store_key *key, uint32_t ms);
+bool kv_lease_unpin(struct kv_lease_table *t, uint16_t ctrl, const struct store_key *key);
 void kv_lease_drop_ctrl(struct kv_lease_table *t, uint16_t ctrl);
 void kv_lease_drop_all(struct kv_lease_table *t);
 unsigned kv_lease_count(const struct kv_lease_table *t); /* any worker */

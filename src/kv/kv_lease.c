@@ -28,12 +28,15 @@ struct kv_lease {
 	uint32_t gen;
 	uint32_t next_free;
 	uint16_t ctrl;
-	bool is_held; /* false: free, or being released */
+	bool is_pin;	      /* by a HINT: */
+	struct store_key key; /* of that */
+	bool is_held;	      /* false: free, or being released */
 };
 
 struct kv_lease_table {
 	struct tgt_worker *worker;
 	struct counter nr_busy;
+	uint32_t nr_pins;
 	uint32_t first_free;
 	struct counter ctrl_bytes[TGT_CTRLS_MAX], ctrl_nr[TGT_CTRLS_MAX];
 	struct kv_lease lease[KV_LEASES_MAX];
@@ -59,6 +62,7 @@ static void lease_end(struct kv_lease *l)
 {
 	lease_account(l->table, l->ctrl, (uint64_t)-1, -(uint64_t)l->view.value_len);
 	l->is_held = false;
+	l->table->nr_pins -= l->is_pin;
 	if (++l->gen == 0) /* an id of 0 says "none" */
 		l->gen = 1;
 	timeout_cancel(&l->timeout);
@@ -70,7 +74,8 @@ static void lease_expired(struct timeout *to)
 	lease_end(container_of(to, struct kv_lease, timeout));
 }
 
-uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view, uint32_t ms)
+static struct kv_lease *lease_take(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view,
+				   uint32_t ms)
 {
 	uint64_t bytes = counter_get(&t->ctrl_bytes[ctrl % TGT_CTRLS_MAX]);
 	struct kv_lease *l;
@@ -78,7 +83,7 @@ uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view
 
 	if (slot == KV_LEASES_MAX || bytes + view->value_len > (uint64_t)KV_LEASE_CTRL_MIB_MAX
 								       << 20)
-		return 0;
+		return NULL;
 	l = &t->lease[slot];
 	t->first_free = l->next_free;
 	counter_add(&t->nr_busy, 1);
@@ -87,10 +92,48 @@ uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view
 	view->st = NULL;
 	l->ctrl = ctrl;
 	l->is_held = true;
+	l->is_pin = false;
 	timeout_set(t->worker->reactor, &l->timeout,
-		    reactor_now_ns(t->worker->reactor) +
-			    (uint64_t)(ms + KV_LEASE_GRACE_MS) * 1000000u);
-	return (uint64_t)l->gen << 32 | t->worker->id << 16 | slot;
+		    reactor_now_ns(t->worker->reactor) + (uint64_t)ms * 1000000u);
+	return l;
+}
+
+uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view, uint32_t ms)
+{
+	struct kv_lease *l = lease_take(t, ctrl, view, ms + KV_LEASE_GRACE_MS);
+
+	if (!l)
+		return 0;
+	return (uint64_t)l->gen << 32 | t->worker->id << 16 | (uint32_t)(l - t->lease);
+}
+
+bool kv_lease_pin(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view,
+		  const struct store_key *key, uint32_t ms)
+{
+	struct kv_lease *l = lease_take(t, ctrl, view, ms);
+
+	if (!l)
+		return false;
+	l->is_pin = true;
+	l->key = *key;
+	t->nr_pins++;
+	return true;
+}
+
+bool kv_lease_unpin(struct kv_lease_table *t, uint16_t ctrl, const struct store_key *key)
+{
+	struct kv_lease *l = t->lease;
+
+	for (uint32_t left = t->nr_pins; left; l++) {
+		if (!l->is_held || !l->is_pin)
+			continue;
+		left--;
+		if (l->ctrl != ctrl || !store_key_equal(&l->key, key))
+			continue;
+		lease_end(l);
+		return true;
+	}
+	return false;
 }
 
 bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id)

@@ -307,6 +307,26 @@ void store_far_put(struct store_far *far);
 void store_far_drop(struct store_far *far, void (*dropped)(struct store_far *far));
 
 /*
+ * What somebody says about a key, on the owner's reactor, done or noted at once: 0; -ENOENT it
+ * isn't where the hint is about; -EBUSY a bound was hit, or it is in use; -EOPNOTSUPP no tier takes
+ * such.
+ */
+enum store_hint_verb {
+	STORE_HINT_PREFETCH, /* into memory until until_ns, if it can be done by then */
+	STORE_HINT_CANCEL,   /* no more of that: what hasn't begun isn't read */
+	STORE_HINT_DEMOTE,   /* out of memory, to the tier below */
+	STORE_HINT_SCORE,    /* weight: attention, for whoever picks victims */
+};
+struct store_hint {
+	struct store_key key;
+	uint64_t until_ns; /* of the owner's clock; UINT64_MAX: whenever */
+	uint16_t weight;
+	uint8_t verb;
+};
+struct reactor *store_set_owner(const struct store_set *set, const struct store_key *key);
+int store_hint(struct store_set *set, const struct store_hint *h);
+
+/*
  * For the passes over a burst: pulls what a get of key will touch into the cache. Stage 0: bucket,
  * stage 1: entry, stage 2 (while the command before it is executed): the first 4 KiB of the value
  * and its neighbours in the eviction order. Nothing when home isn't the owner.
@@ -413,6 +433,12 @@ struct store_stats {
 	uint64_t lost;	    /* acknowledged, needed their memory, and could not be written below */
 	uint64_t dirty_bytes; /* of values that lie here and not yet below: what a crash takes */
 	uint64_t torn;	      /* records that a crash had cut off, found and refused: no fault */
+	/* Of a tier in memory, bytes of values: */
+	uint64_t fetched_bytes;	  /* brought before anybody asked */
+	uint64_t fetched_used;	  /* of them, asked for later */
+	uint64_t fetched_wasted;  /* evicted without a use */
+	uint64_t fetches;	  /* values brought */
+	uint64_t fetches_dropped; /* wishes that were cancelled, came too late or found no room */
 	/* Of a tier on a device: */
 	uint64_t read_bytes;	 /* asked of it by gets, heads and padding included */
 	uint64_t straight_bytes; /* of values, read to where the tier above wants them */
@@ -439,6 +465,8 @@ struct store_ops {
 	/* store_look() of the top store, of keys in its shard; NULL: has to be asked for all */
 	uint64_t (*look)(struct store *s, const struct store_key *const *keys, unsigned nr,
 			 uint64_t *ask);
+	/* store_hint(); NULL: the tier below is asked */
+	int (*hint)(struct store *s, const struct store_hint *h);
 	/* any thread: counters only */
 	void (*stats)(const struct store *s, struct store_stats *st);
 	/* any thread: store_class.h; NULL: not counted */
@@ -489,6 +517,9 @@ void *store_scratch(struct store_io *io); /* this store's frame */
  */
 void store_submit_below(struct store *s, struct store_io *io);
 void store_submit_at(struct store *s, struct store_io *io);
+
+/* No work of a tier's own begins any more: the set is about to go. */
+bool store_set_is_closing(const struct store *s);
 
 /* Order of LIST: (hash, key bytes, len). */
 int store_key_cmp(const struct store_key *a, const struct store_key *b);

@@ -99,6 +99,16 @@ unsigned store_set_nr_shards(const struct store_set *set)
 	return set->nr_shards;
 }
 
+struct reactor *store_set_owner(const struct store_set *set, const struct store_key *key)
+{
+	return set->shard[store_shard_of(key->hash, set->nr_shards)].owner;
+}
+
+bool store_set_is_closing(const struct store *s)
+{
+	return s->set->shard[s->shard].state == STORE_SHARD_CLOSING;
+}
+
 bool store_set_is_immutable(const struct store_set *set)
 {
 	return set->is_immutable;
@@ -126,6 +136,11 @@ static void store_stats_add(struct store_stats *sum, const struct store_stats *s
 	sum->lost += st->lost;
 	sum->dirty_bytes += st->dirty_bytes;
 	sum->torn += st->torn;
+	sum->fetched_bytes += st->fetched_bytes;
+	sum->fetched_used += st->fetched_used;
+	sum->fetched_wasted += st->fetched_wasted;
+	sum->fetches += st->fetches;
+	sum->fetches_dropped += st->fetches_dropped;
 	sum->read_bytes += st->read_bytes;
 	sum->straight_bytes += st->straight_bytes;
 	sum->staged_bytes += st->staged_bytes;

@@ -137,6 +137,7 @@ static uint32_t trace_kv_bytes(const struct tgt_req *req)
 	case NVME_KV_STORE:
 	case PEAL_OPC_STORE_EX:
 	case PEAL_OPC_MATCH:
+	case PEAL_OPC_HINT:
 		return req->sqe.cdw10;
 	case NVME_KV_RETRIEVE:
 		return min_t(uint32_t, req->dw0, req->sqe.cdw10);

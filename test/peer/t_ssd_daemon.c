@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "base/must.h"
 #include "base/rng.h"
 #include "peal/peal.h"
@@ -211,6 +212,46 @@ static void clean_stop(void **state)
 	stop(r, SIGTERM);
 }
 
+static bool is_in_memory(struct rig *r, uint64_t i)
+{
+	struct peal_key k = key(i);
+	size_t in_memory = 0;
+
+	assert_int_equal(peal_match(r->p, &k, 1, &in_memory, NULL), 1);
+	return in_memory;
+}
+
+/* What is on the SSD after a start comes up on a word, and goes down on one. */
+static void hints(void **state)
+{
+	struct rig *r = *state;
+	struct peal_hint h[8];
+	unsigned nr = 0;
+
+	start(r);
+	for (uint64_t i = 0; i < ARRAY_SIZE(h); i++)
+		put(r, i, 1);
+	stop(r, SIGTERM);
+	start(r);
+	for (uint64_t i = 0; i < ARRAY_SIZE(h); i++)
+		h[i] = (struct peal_hint){.key = key(i), .say = PEAL_SAY_PREFETCH, .ms = 30000};
+	assert_int_equal(peal_hint(r->p, h, ARRAY_SIZE(h), NULL), ARRAY_SIZE(h));
+	while (nr < ARRAY_SIZE(h))
+		nr += is_in_memory(r, nr);
+	for (uint64_t i = 0; i < ARRAY_SIZE(h); i++)
+		h[i].say = PEAL_SAY_PIN;
+	assert_int_equal(peal_hint(r->p, h, ARRAY_SIZE(h), NULL), ARRAY_SIZE(h));
+	for (uint64_t i = 0; i < ARRAY_SIZE(h); i++)
+		h[i].say = i % 2 ? PEAL_SAY_UNPIN : PEAL_SAY_DEMOTE;
+	/* One that is pinned doesn't go. */
+	assert_int_equal(peal_hint(r->p, h, ARRAY_SIZE(h), NULL), ARRAY_SIZE(h) / 2);
+	for (uint64_t i = 0; i < ARRAY_SIZE(h); i++)
+		h[i].say = PEAL_SAY_DEMOTE;
+	assert_int_equal(peal_hint(r->p, h, ARRAY_SIZE(h), NULL), ARRAY_SIZE(h) / 2);
+	assert_int_equal(nr_there(r, 0, ARRAY_SIZE(h), 1), ARRAY_SIZE(h));
+	stop(r, SIGTERM);
+}
+
 static void killed(void **state)
 {
 	struct rig *r = *state;
@@ -356,6 +397,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(clean_stop, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(hints, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(killed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(killed_rw, set_up_rw, tear_down),
 		cmocka_unit_test_setup_teardown(killed_under_load, set_up_rw, tear_down),

@@ -8,6 +8,7 @@
  * there is an owner.
  */
 #include "store/dram/dram_back_int.h"
+#include "store/dram/dram_fetch_int.h"
 #include "store/dram/dram_int.h"
 #include "store/dram/dram_promote_int.h"
 
@@ -56,7 +57,8 @@ static int dram_map(struct dram *d, uint32_t max_keys)
 	size_t dirty = dram_bits_bytes((uint64_t)max_keys + 1);
 	uint8_t *at;
 
-	d->map_bytes = align_up(dirty + DRAM_FENCES * sizeof(uint32_t) + MEM_CHUNK_BYTES,
+	d->map_bytes = align_up(dirty + DRAM_FENCES * sizeof(uint32_t) + MEM_CHUNK_BYTES +
+					((size_t)max_keys + 1) * sizeof(*d->notes),
 				DRAM_PAGE);
 	at = mmap(NULL, d->map_bytes, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -66,6 +68,7 @@ static int dram_map(struct dram *d, uint32_t max_keys)
 	dram_bits_init(&d->dirty, at, (uint64_t)max_keys + 1);
 	d->fences = (uint32_t *)(at + dirty);
 	d->bounce = at + dirty + DRAM_FENCES * sizeof(uint32_t);
+	d->notes = (struct dram_note *)(d->bounce + MEM_CHUNK_BYTES);
 	return 0;
 }
 
@@ -97,7 +100,7 @@ static int dram_tables(struct dram *d, const struct store_dram_opts *o)
 	evict_set_base(&d->evict, d->ix.slab, sizeof(struct dram_entry),
 		       offsetof(struct dram_entry, lru));
 	d->fixed_bytes = sizeof(*d) + DRAM_BACKS * sizeof(*d->backs) +
-			 DRAM_PROMOTES * sizeof(*d->promotes) + d->map_bytes +
+			 DRAM_PROMOTES * sizeof(*d->promotes) + sizeof(*d->fetch) + d->map_bytes +
 			 dram_heap_cost(side) + dram_index_cost(max_keys);
 	if (o->bytes < d->fixed_bytes + dram_arena_seg_cost(DRAM_SEG_BYTES_MIN)) {
 		err = -EINVAL;
@@ -172,9 +175,12 @@ int store_dram_create(const struct store_dram_opts *o, struct store **s)
 		return err;
 	d->backs = calloc(DRAM_BACKS, sizeof(*d->backs));
 	d->promotes = calloc(DRAM_PROMOTES, sizeof(*d->promotes));
-	if (d->backs && d->promotes)
+	d->fetch = calloc(1, sizeof(*d->fetch));
+	prefetch_init(&d->prefetch, o->bytes);
+	if (d->backs && d->promotes && d->fetch)
 		err = dram_init(d, o);
 	if (err) {
+		free(d->fetch);
 		free(d->promotes);
 		free(d->backs);
 		free(d);
@@ -197,6 +203,7 @@ static void dram_destroy(struct store *s)
 	must(!d->nr_pinned && !d->nr_bufs);
 	dram_tables_fini(d);
 	dram_arena_fini(&d->arena);
+	free(d->fetch);
 	free(d->promotes);
 	free(d->backs);
 	free(d);
@@ -220,6 +227,11 @@ static void dram_stats(const struct store *s, struct store_stats *st)
 	st->full = counter_get(&c->full);
 	st->lost = counter_get(&c->lost);
 	st->dirty_bytes = counter_get(&c->dirty);
+	st->fetches = counter_get(&c->fetches);
+	st->fetches_dropped = counter_get(&c->fetches_dropped);
+	st->fetched_bytes = counter_get(&c->fetched_bytes);
+	st->fetched_used = counter_get(&c->fetched_used);
+	st->fetched_wasted = counter_get(&c->fetched_wasted);
 }
 
 static unsigned dram_list_classes(const struct store *s, struct store_class *to, unsigned max)
@@ -233,7 +245,13 @@ static int dram_step(struct store *s)
 	int n = dram_room_step(d);
 
 	/* After the above, which may have begun a write-back that is ready to be copied. */
-	return n + dram_back_step(d);
+	n += dram_back_step(d);
+	return n + dram_fetch_step(d);
+}
+
+static bool dram_is_busy(const struct store *s)
+{
+	return dram_fetch_is_busy((const struct dram *)s);
 }
 
 static const struct store_ops dram_ops = {
@@ -259,6 +277,8 @@ static const struct store_ops dram_ops = {
 	.prefetch = dram_get_prefetch,
 	.now = dram_get_now,
 	.look = dram_get_look,
+	.hint = dram_hint,
+	.is_busy = dram_is_busy,
 	.stats = dram_stats,
 	.classes = dram_list_classes,
 	.step = dram_step,

@@ -52,6 +52,9 @@ static void back_end(struct dram_back *b, int res)
 		dram_value_drop(d, e);
 	else if (e->is_linked && !res)
 		dram_value_set_dirty(d, e, false);
+	/* Others hold it: it stays. */
+	if (e->is_linked && !res && b->is_demoted && e->pins == 1)
+		dram_value_drop(d, e);
 	dram_value_unpin(d, e);
 }
 
@@ -101,7 +104,7 @@ static struct dram_back *back_take(struct dram *d, struct dram_entry *e)
 	b->state = DRAM_BACK_WAIT;
 	b->d = d;
 	b->e = e;
-	b->is_victim = false;
+	b->is_victim = b->is_demoted = false;
 	b->put = NULL;
 	return b;
 }
@@ -134,6 +137,16 @@ int dram_back_start(struct dram *d, struct dram_entry *e, bool is_victim)
 	back_io(b, STORE_BUF, back_buffed);
 	store_submit_below(&d->st, &b->io);
 	return 0;
+}
+
+int dram_back_demote(struct dram *d, struct dram_entry *e)
+{
+	int err = e->is_back ? -EBUSY : dram_back_start(d, e, false);
+
+	for (struct dram_back *b = d->backs; !err && b < d->backs + DRAM_BACKS; b++)
+		if (b->state != DRAM_BACK_FREE && b->e == e)
+			b->is_demoted = true;
+	return err;
 }
 
 void dram_back_fill(struct dram *d, struct store_io *io)

@@ -20,9 +20,10 @@ struct dram_back {
 	struct dram_entry *e;
 	uint64_t chunk;
 	enum dram_back_state state;
-	bool is_victim; /* dropped if it can't be written */
-	struct store_io
-		*put; /* e is its buffer, and it goes on when that is below (dram_through.c) */
+	bool is_demoted; /* dropped once it is written */
+	bool is_victim;	 /* dropped if it can't be written */
+	/* e is its buffer, and it goes on when that is below (dram_through.c) */
+	struct store_io *put;
 };
 
 /* The slot alone: e was never pinned by it. */

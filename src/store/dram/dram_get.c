@@ -79,6 +79,8 @@ void dram_get(struct store *s, struct store_io *io)
 		return;
 	}
 	get_touch(d, e, io->flags);
+	if (unlikely(e->is_fetched) && !(io->flags & (STORE_NO_TOUCH | STORE_BACKGROUND)))
+		dram_fetch_used(d, e);
 	dram_value_pin(d, e);
 	dram_value_view(d, e, &io->view);
 	if (io->off >= e->len)
@@ -118,7 +120,11 @@ int dram_get_now(struct store *s, const struct store_key *key, unsigned flags,
 		return -EAGAIN;
 	/* A command that came alone was warmed by nobody: the copy is set up meanwhile. */
 	dram_value_prefetch(d, e, GET_START_BYTES);
-	counter_add(&d->count.hits, 1);
+	if (likely(!(flags & STORE_NO_TOUCH))) {
+		counter_add(&d->count.hits, 1);
+		if (unlikely(e->is_fetched))
+			dram_fetch_used(d, e);
+	}
 	dram_value_pin(d, e);
 	dram_value_view(d, e, view);
 	/* The order's neighbours come into the cache while the value is copied. */
@@ -163,13 +169,32 @@ static uint32_t match_batch(struct dram *d, struct store_io *io, uint32_t first)
 	return i;
 }
 
+/* Who asks about a chain is about to read it: what lies below comes up, the first ones first. */
+static void get_matched(struct store_io *io, int res)
+{
+	struct dram *d = dram_of(io->at);
+	struct dram_wish w = {.until_ns = UINT64_MAX, .source = PREFETCH_CHAIN};
+
+	for (uint32_t i = 0; !res && i < io->match.nr; i++) {
+		w.key = io->match.keys[i];
+		if (store_shard_of(w.key.hash, io->match.nr_shards) != io->shard)
+			continue;
+		if (io->match.found[i] == STORE_ABSENT)
+			break;
+		w.weight = (uint16_t)(UINT16_MAX - min_t(uint32_t, i, UINT16_MAX));
+		if (io->match.found[i] == STORE_LOWER && dram_fetch_wish(d, &w))
+			break;
+	}
+	store_done(io, res);
+}
+
 void dram_get_match(struct store *s, struct store_io *io)
 {
 	struct dram *d = dram_enter(s);
 
 	for (uint32_t i = 0; i < io->match.nr;)
 		i = match_batch(d, io, i);
-	store_down(io, NULL);
+	store_down(io, s->below ? get_matched : NULL);
 }
 
 void dram_get_list(struct store *s, struct store_io *io)

@@ -7,6 +7,7 @@
  *   dram_value.c    a value's memory, views, pins     dram_back.c     write-back, flush
  *   dram_get.c      get, exist, match, list           dram_promote.c  copies from the tier below
  *   dram_put.c      buf, put, fill, inval, del        dram_through.c  writing through
+ *   dram_fetch.c    before it is asked for            dram_hint.c     hints
  *   dram_resize.c   capacity                          dram_copy.c     a chunk, checked
  *   dram_arena.c, dram_heap.c, dram_index.c           dram_class.c    of each class
  *
@@ -24,6 +25,7 @@
 
 #include "core/counter.h"
 #include "policy/evict.h"
+#include "policy/prefetch.h"
 #include "store/dram/dram_arena.h"
 #include "store/dram/dram_class.h"
 #include "store/dram/dram_heap.h"
@@ -40,10 +42,25 @@
 
 struct dram_back;
 struct dram_promote;
+struct dram_fetch_set;
+
+/* Of an entry, by its number: what is looked at seldom. */
+struct dram_note {
+	uint8_t source; /* of is_fetched: enum prefetch_source */
+	uint8_t score;	/* attention, as hints said; 0: unknown */
+};
+
+struct dram_wish {
+	struct store_key key;
+	uint64_t until_ns; /* after that it isn't wanted; UINT64_MAX: whenever */
+	uint16_t weight;
+	uint8_t source; /* enum prefetch_source */
+};
 
 struct dram_counters {
 	struct counter capacity, used, value, keys, index;
 	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full, lost, dirty;
+	struct counter fetches, fetches_dropped, fetched_bytes, fetched_used, fetched_wasted;
 };
 
 struct dram {
@@ -84,6 +101,11 @@ struct dram {
 	struct store_io *through_head, *through_tail; /* puts that wait for a place */
 	uint32_t nr_throughs;			      /* puts on their way below */
 	uint64_t dirty_bytes;
+	/* dram_fetch.c, dram_hint.c */
+	struct dram_fetch_set *fetch;
+	struct prefetch prefetch;
+	struct dram_note *notes;
+	bool has_scores;
 	/* dram_promote.c */
 	struct dram_promote *promotes;
 	uint64_t promote_clock;
@@ -199,6 +221,8 @@ int dram_room_step(struct dram *d);
  * when it can't be written. -EBUSY: all slots are in use.
  */
 int dram_back_start(struct dram *d, struct dram_entry *e, bool is_victim);
+/* The same of one that is to be dropped once it is below. */
+int dram_back_demote(struct dram *d, struct dram_entry *e);
 void dram_back_fill(struct dram *d, struct store_io *io); /* the FILL of one, holding its key */
 void dram_back_flush(struct store *s, struct store_io *io);
 int dram_back_step(struct dram *d);
@@ -222,7 +246,25 @@ void dram_promote_sized(struct dram *d, struct store_io *io, uint64_t len, uint6
 void dram_promote_after(struct dram *d, struct store_io *io, int res);
 /* e, if it is one of ours, isn't to be trusted. */
 void dram_promote_forget(struct dram *d, const struct dram_entry *e);
+bool dram_promote_is_rising(struct dram *d, const struct store_key *key);
 bool dram_promote_cancel_one(struct dram *d); /* false: none was under way */
+
+/* ---- dram_fetch.c ---- */
+
+/* 0: it comes, is coming or is here; -ENOENT: from nowhere; -EBUSY: too many wishes. */
+int dram_fetch_wish(struct dram *d, const struct dram_wish *w);
+/* 0; -ENOENT: nobody wished for it. What the device has begun ends. */
+int dram_fetch_cancel(struct dram *d, const struct store_key *key);
+int dram_fetch_step(struct dram *d);
+/* Of an entry that is_fetched, which it is no more. */
+void dram_fetch_used(struct dram *d, struct dram_entry *e);
+void dram_fetch_wasted(struct dram *d, struct dram_entry *e);
+bool dram_fetch_is_busy(const struct dram *d);
+
+/* ---- dram_hint.c ---- */
+
+int dram_hint(struct store *s, const struct store_hint *h);
+uint8_t dram_hint_score(const struct dram *d, const struct dram_entry *e);
 
 /* ---- dram_copy.c ---- */
 

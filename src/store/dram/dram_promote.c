@@ -81,6 +81,11 @@ static struct dram_promote *promote_find(struct dram *d, const struct store_key 
 	return NULL;
 }
 
+bool dram_promote_is_rising(struct dram *d, const struct store_key *key)
+{
+	return promote_find(d, key, *dram_fence(d, key));
+}
+
 static struct dram_promote *promote_slot(struct dram *d)
 {
 	for (struct dram_promote *p = d->promotes; p < d->promotes + DRAM_PROMOTES; p++) {

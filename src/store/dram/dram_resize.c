@@ -119,6 +119,7 @@ int dram_resize(struct store *s, uint64_t bytes)
 		return -EINVAL;
 	if (bytes != d->bytes) {
 		d->bytes = bytes;
+		d->prefetch.tier_bytes = bytes;
 		d->resize_at = 1;
 		resize_retire(d);
 	}

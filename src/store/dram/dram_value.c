@@ -114,6 +114,8 @@ struct dram_entry *dram_value_create(struct dram *d, const struct store_key *key
 	e->key_len = key->len;
 	e->len = len;
 	e->is_buf = true;
+	if (d->has_scores)
+		d->notes[dram_index_no(&d->ix, e)].score = 0;
 	if (value_take_memory(d, e, has_meta)) {
 		dram_index_put(&d->ix, e);
 		return NULL;
@@ -185,6 +187,8 @@ void dram_value_link(struct dram *d, struct dram_entry *e, uint64_t hash)
 void dram_value_drop(struct dram *d, struct dram_entry *e)
 {
 	dram_index_unlink(&d->ix, e);
+	if (e->is_fetched)
+		dram_fetch_wasted(d, e);
 	if (e->ext.has_meta)
 		dram_class_sub(&d->classes, value_class(d, e), e->len);
 	if (!e->is_parked)

@@ -164,6 +164,7 @@ static const struct store_ops ssd_ops = {
 	.seals = ssd_value_seals,
 	.meta = ssd_value_meta,
 	.release = ssd_release,
+	.hint = ssd_read_hint,
 	.prefetch = ssd_prefetch,
 	.stats = ssd_stats,
 	.health = ssd_health_get,

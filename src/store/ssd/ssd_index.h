@@ -33,7 +33,8 @@ struct ssd_entry {
 	uint64_t key_len : 5; /* 0: the entry is free */
 	uint64_t hits : 2;
 	uint64_t is_ghost : 1;
-	uint64_t spare : 12;
+	uint64_t score : 8; /* attention, as hints said; not written to the medium */
+	uint64_t spare : 4;
 	uint64_t len : 28;
 	uint64_t next : 32; /* in the chain or in the free list; 0 ends both */
 	uint64_t spare2 : 4;

@@ -339,7 +339,6 @@ struct ssd {
 	struct list free_kills;
 	struct store_io *buf_head, *buf_tail; /* BUFs that wait for staging */
 	struct ssd_gets gets[SSD_READ_KINDS]; /* GETs that wait for a buffer */
-	struct ssd_gets background;	      /* and those that wait for all others */
 	struct store_io *kill_head, *kill_tail;
 	uint32_t nr_waits;
 	struct ssd_evict evict;
@@ -454,6 +453,7 @@ bool ssd_kill_is_on(const struct ssd *s, const struct store_key *key);
 
 void ssd_read_get(struct store *s, struct store_io *io);
 void ssd_read_release(struct ssd_read *r, bool is_bad);
+int ssd_read_hint(struct store *s, const struct store_hint *h);
 /* A read has failed with `err`, or its bytes have: told, unless a crash explains it; a ghost. */
 void ssd_read_distrust(struct ssd_read *r, int err, const char *what);
 bool ssd_read_is_torn(const struct ssd_read *r, int err); /* by a crash */

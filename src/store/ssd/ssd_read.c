@@ -140,10 +140,12 @@ static void read_let_go(struct ssd_read *r)
 static void read_off_busy(struct ssd_read *r)
 {
 	list_del(&r->busy);
-	if (r->is_background)
+	if (r->is_background) {
 		r->s->nr_background--;
-	else
-		r->s->nr_reads--;
+		return;
+	}
+	r->s->nr_reads--;
+	--*reactor_waited_reads(r->s->st.owner);
 }
 
 static void read_fail(struct ssd_read *r, int err)
@@ -290,8 +292,6 @@ static uint64_t read_late_at(const struct ssd *s)
 	for (uint32_t k = 0; k < SSD_READ_KINDS; k++)
 		if (s->gets[k].head)
 			at = min_t(uint64_t, at, ssd_frame(s->gets[k].head)->since_ns);
-	if (s->background.head)
-		at = min_t(uint64_t, at, ssd_frame(s->background.head)->since_ns);
 	return at == UINT64_MAX ? at : at + read_max_ns(s);
 }
 
@@ -332,7 +332,6 @@ static void read_timed_out(struct timeout *t)
 	while (read_late_at(s) <= now_ns) {
 		for (uint32_t k = 0; k < SSD_READ_KINDS; k++)
 			read_late_waiting(s, &s->gets[k], now_ns - read_max_ns(s));
-		read_late_waiting(s, &s->background, now_ns - read_max_ns(s));
 		if (list_is_empty(&s->busy_reads))
 			break;
 		r = list_first_entry(&s->busy_reads, struct ssd_read, busy);
@@ -352,7 +351,7 @@ void ssd_read_fini(struct ssd *s)
 {
 	for (uint32_t k = 0; k < SSD_READ_KINDS; k++)
 		must(!s->gets[k].head);
-	must(!s->background.head && !ssd_read_is_busy(s));
+	must(!ssd_read_is_busy(s));
 	timeout_cancel(&s->read_timeout);
 }
 
@@ -507,10 +506,12 @@ static void read_start(struct ssd_read *r, const struct ssd_entry *e, const stru
 	r->since_ns = reactor_turn_ns(s->st.owner);
 	list_add_tail(&s->busy_reads, &r->busy);
 	s->segs[r->seg].nr_reads++;
-	if (r->is_background)
+	if (r->is_background) {
 		s->nr_background++;
-	else
+	} else {
 		s->nr_reads++;
+		++*reactor_waited_reads(s->st.owner);
+	}
 	read_arm(s);
 	if (r->is_small) {
 		read_small(r, at);
@@ -572,4 +573,16 @@ void ssd_read_release(struct ssd_read *r, bool is_bad)
 	if (is_bad)
 		ssd_read_distrust(r, -EIO, "bytes don't fit their seal");
 	read_free(r);
+}
+
+int ssd_read_hint(struct store *st, const struct store_hint *h)
+{
+	struct ssd_entry *e = ssd_seg_live(ssd_of(st), &h->key);
+
+	if (h->verb != STORE_HINT_SCORE)
+		return -EOPNOTSUPP;
+	if (!e)
+		return -ENOENT;
+	e->score = min_t(uint16_t, h->weight, 255);
+	return 0;
 }

@@ -38,14 +38,15 @@ struct cell {
 static bool is_known(uint8_t opc)
 {
 	static const uint8_t known[] = {0x00, 0x01, 0x02, 0x06, 0x10, 0x14,
-					0x81, 0x82, 0x85, 0x8a, 0x8c};
+					0x81, 0x82, 0x85, 0x89, 0x8a, 0x8c};
 
 	return memchr(known, opc, sizeof(known)) != NULL;
 }
 
 static bool is_keyed(uint8_t opc)
 {
-	return is_known(opc) && opc != 0x00 && opc != 0x06 && opc != 0x85 && opc != 0x8c;
+	return is_known(opc) && opc != 0x00 && opc != 0x06 && opc != 0x85 && opc != 0x89 &&
+	       opc != 0x8c;
 }
 
 static uint16_t expect_store(const struct cell *c, bool is_ex)
@@ -108,6 +109,7 @@ static uint16_t expect(const struct cell *c)
 		return c->opts || c->value == VALUE_NONE ? NVME_ST_INVALID_FIELD : miss;
 	case PEAL_OPC_RELEASE:
 		return NVME_ST_KEY_NOT_FOUND;
+	case PEAL_OPC_HINT:
 	case PEAL_OPC_MATCH: /* 4096 bytes are no multiple of 24, nor is nothing */
 		return NVME_ST_INVALID_FIELD;
 	default:

@@ -16,6 +16,7 @@ struct ssd_world {
 	struct ssd *s;
 	uint64_t delay_max_ns; /* of the disk; 0: 20 us */
 	uint64_t dram_bytes;   /* > 0: a dram tier above */
+	struct store *top;
 };
 
 static inline struct fake_disk *ssd_world_disk(struct ssd_world *sw)
@@ -32,7 +33,7 @@ static inline int ssd_world_begin(struct ssd_world *sw)
 		.submitted = fake_disk_submitted,
 		.arg = &sw->disks,
 	};
-	struct store *s, *top;
+	struct store *s;
 	int err;
 
 	sw->o.dev = &ssd_world_disk(sw)->dev;
@@ -47,9 +48,9 @@ static inline int ssd_world_begin(struct ssd_world *sw)
 						 .bytes = sw->dram_bytes,
 						 .policy = "lru",
 					 },
-					 &top),
+					 &sw->top),
 				 0);
-		store_set_push(sw->w.set, 0, top);
+		store_set_push(sw->w.set, 0, sw->top);
 	}
 	store_set_push(sw->w.set, 0, s);
 	sw->s = ssd_of(s);
