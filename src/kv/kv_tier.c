@@ -41,6 +41,8 @@ int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 		.nr_shards = nr_shards,
 		.reinsert_1024 = TIER_REINSERT_1024,
 		.is_durable = o->is_acked_ssd,
+		/* Shards are never quite alike. */
+		.max_keys = o->max_keys ? o->max_keys / nr_shards / 8 * 9 + 1024 : 0,
 	};
 	struct store *s;
 	int err;

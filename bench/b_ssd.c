@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The load that bench/ssd measures: values of one size through one queue, `depth` of them under
+ * way, straight from and to registered memory.
+ *
+ *	b_ssd URI NSID put FIRST NR BYTES DEPTH MB_S   keys FIRST.. in order; MB_S 0: as fast as it goes
+ *	b_ssd URI NSID get FIRST NR BYTES DEPTH SECONDS SEED   random ones of them
+ *
+ * Says on one line: requests, misses, bytes, seconds, then p50, p99, p99.9 and the longest in
+ * microseconds. Every 16th value that is read is compared; wrong bytes end it with status 1. The
+ * main thread's.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/container.h"
+#include "base/mono.h"
+#include "base/rng.h"
+#include "bench.h"
+
+#define LATS_MAX (1u << 22)
+#define CHECK_EVERY 16u
+
+struct op {
+	struct peal_req req;
+	uint64_t key;
+	uint64_t start_ns;
+};
+
+struct run {
+	struct peal *p;
+	struct peal_queue *q;
+	struct peal_mem *m;
+	struct op *ops;
+	struct rng rng;
+	bool is_put;
+	uint64_t first, nr, bytes, stride, next;
+	unsigned depth, nr_busy;
+	uint64_t start_ns, until_ns, ns_each; /* of a put, when it is paced */
+	uint64_t nr_done, nr_missed;
+	uint64_t *lats;
+};
+
+static bool is_over(const struct run *r)
+{
+	return r->is_put ? r->next == r->nr : mono_ns() >= r->until_ns;
+}
+
+/* Puts at a rate wait for their time. */
+static bool is_due(const struct run *r)
+{
+	return !r->ns_each || mono_ns() >= r->start_ns + r->next * r->ns_each;
+}
+
+static void start(struct run *r, struct op *o)
+{
+	struct peal_req *req = &o->req;
+
+	o->key = r->first + (r->is_put ? r->next : rng_below(&r->rng, r->nr));
+	r->next++;
+	memset(req, 0, sizeof(*req));
+	req->op = r->is_put ? PEAL_REQ_PUT : PEAL_REQ_GET;
+	req->flags = PEAL_DIRECT;
+	req->key = bench_key(o->key);
+	req->buf = (char *)peal_mem_ptr(r->m) + (size_t)(o - r->ops) * r->stride;
+	req->bytes = r->bytes;
+	req->user = o;
+	if (r->is_put)
+		bench_value(o->key, req->buf, r->bytes);
+	o->start_ns = mono_ns();
+	bench_must(peal_submit(r->q, &req, 1) == 1 ? 0 : -EIO, "submit");
+	r->nr_busy++;
+}
+
+static void end(struct run *r, struct op *o, uint64_t now)
+{
+	r->nr_busy--;
+	if (o->req.res == -ENOENT && !r->is_put) {
+		r->nr_missed++;
+	} else {
+		bench_must(o->req.res, r->is_put ? "put" : "get");
+		if (!r->is_put && r->nr_done % CHECK_EVERY == 0 &&
+		    !bench_value_ok(o->key, o->req.buf, r->bytes)) {
+			fprintf(stderr, "bench: WRONG BYTES of key %lu\n", (unsigned long)o->key);
+			exit(1);
+		}
+	}
+	if (r->nr_done < LATS_MAX)
+		r->lats[r->nr_done] = now - o->start_ns;
+	r->nr_done++;
+}
+
+static void run(struct run *r)
+{
+	struct peal_req *done[256];
+	struct op *idle[256];
+	unsigned nr_idle = 0;
+	int n;
+
+	for (unsigned i = 0; i < r->depth; i++)
+		idle[nr_idle++] = &r->ops[i];
+	while (!is_over(r) || r->nr_busy) {
+		while (nr_idle && !is_over(r) && is_due(r))
+			start(r, idle[--nr_idle]);
+		n = peal_reap(r->q, done, 256, nr_idle && !is_over(r) ? 0 : 10000);
+		bench_must(n, "reap");
+		for (int i = 0; i < n; i++) {
+			end(r, done[i]->user, mono_ns());
+			idle[nr_idle++] = done[i]->user;
+		}
+	}
+}
+
+static void say(struct run *r)
+{
+	double s = (double)(mono_ns() - r->start_ns) / 1e9;
+	size_t n = min_t(size_t, r->nr_done, LATS_MAX);
+
+	if (!n)
+		bench_must(-EIO, "nothing was done");
+	printf("%lu %lu %lu %.4f", (unsigned long)r->nr_done, (unsigned long)r->nr_missed,
+	       (unsigned long)((r->nr_done - r->nr_missed) * r->bytes), s);
+	for (unsigned i = 0; i < 4; i++)
+		printf(" %.1f",
+		       (double)bench_percentile(r->lats, n, (double[]){50, 99, 99.9, 100}[i]) /
+			       1e3);
+	printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct peal_opts o = {.timeout_ms = 20000};
+	struct run *r = calloc(1, sizeof(*r));
+	uint64_t v[6] = {0};
+
+	if (argc < 9 || argc > 10) {
+		fprintf(stderr, "usage: see the head of b_ssd.c\n");
+		return 2;
+	}
+	for (int i = 4; i < argc; i++)
+		v[i - 4] = strtoull(argv[i], NULL, 0);
+	o.nsid = (uint32_t)strtoul(argv[2], NULL, 0);
+	r->is_put = strcmp(argv[3], "put") == 0;
+	r->first = v[0];
+	r->nr = v[1];
+	r->bytes = v[2];
+	r->depth = (unsigned)min_t(uint64_t, v[3], 256);
+	r->stride = align_up(r->bytes, (uint64_t)4096);
+	r->ops = calloc(r->depth, sizeof(*r->ops));
+	r->lats = calloc(LATS_MAX, sizeof(*r->lats));
+	rng_init(&r->rng, v[5] + 1);
+	bench_pin(1);
+	bench_must(peal_open(argv[1], &o, &r->p), argv[1]);
+	bench_must(peal_queue_open(r->p, r->depth, &r->q), "queue");
+	bench_must(peal_mem_alloc(r->p, r->stride * r->depth, &r->m), "memory");
+	r->start_ns = mono_ns();
+	r->until_ns = r->start_ns + v[4] * 1000000000u;
+	if (r->is_put && v[4])
+		r->ns_each = r->bytes * 1000 / v[4];
+	run(r);
+	say(r);
+	peal_queue_close(r->q);
+	peal_mem_free(r->p, r->m);
+	peal_close(r->p);
+	return 0;
+}
