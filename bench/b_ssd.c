@@ -3,7 +3,7 @@
  * The load that bench/ssd measures: values of one size through one queue, `depth` of them under
  * way, straight from and to registered memory.
  *
- *	b_ssd URI NSID put FIRST NR BYTES DEPTH MB_S   keys FIRST.. in order; MB_S 0: as fast as it goes
+ *	b_ssd URI NSID put FIRST NR BYTES DEPTH MB_S     keys from FIRST on, in order; 0: no pace
  *	b_ssd URI NSID get FIRST NR BYTES DEPTH SECONDS SEED   random ones of them
  *
  * Says on one line: requests, misses, bytes, seconds, then p50, p99, p99.9 and the longest in

@@ -28,7 +28,9 @@ const char *fake_disk_fault_name(enum fake_fault f)
 
 static bool roll(struct fake_disk *d, enum fake_fault f)
 {
-	if (!d->faults.chance[f] || !rng_chance(&d->rng, d->faults.chance[f], 65536))
+	bool is_nth = d->nth_left && d->nth_kind == f && --d->nth_left == 0;
+
+	if (!is_nth && (!d->faults.chance[f] || !rng_chance(&d->rng, d->faults.chance[f], 65536)))
 		return false;
 	d->nr_faults[f]++;
 	return true;

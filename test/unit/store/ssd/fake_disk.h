@@ -63,6 +63,9 @@ struct fake_disk {
 	uint32_t nr_sectors;
 	bool is_dead;	  /* crashed, and not yet revived */
 	uint32_t fail_at; /* the n-th direct request from now on fails; 0: none */
+	/* The n-th time from now on that a request could have this fault it has it; 0: none. */
+	uint32_t nth_left;
+	enum fake_fault nth_kind;
 	struct {
 		struct io_req *io;
 		uint32_t at;
