@@ -31,7 +31,8 @@ enum mut_state {
 struct mut {
 	enum mut_kind kind;
 	enum mut_state state;
-	uint64_t id; /* of a put: the generation of its bytes */
+	uint64_t id;
+	uint64_t gen; /* of a put: of its bytes; 0: as id */
 	uint64_t len;
 	uint64_t ver; /* of a put, once acknowledged; of an inval */
 	bool is_kill; /* inval: of the newest version that was known */
@@ -51,6 +52,11 @@ static inline struct mut *history_find(struct history *h, uint64_t id)
 		if (m->id == id)
 			return m;
 	return NULL;
+}
+
+static inline uint64_t history_gen(const struct mut *m)
+{
+	return m->gen ? m->gen : m->id;
 }
 
 /* Is everything that m did over before t, by an acknowledged mutation that came after it? */
@@ -105,7 +111,7 @@ static inline const struct mut *history_value(struct history *h, uint64_t t,
 
 	vec_for_each(&h->muts, m) {
 		if (m->kind != MUT_PUT || m->len != v->value_len || (m->ver && m->ver != v->ver) ||
-		    !history_is_right(h, m, t) || !world_is_gen(v, &h->key, m->id))
+		    !history_is_right(h, m, t) || !world_is_gen(v, &h->key, history_gen(m)))
 			continue;
 		if (m->ver)
 			return m;

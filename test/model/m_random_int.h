@@ -67,6 +67,12 @@ static inline bool m_is_bounded(const struct model *m)
 	return m->st->dram_bytes || m->st->ssd_bytes;
 }
 
+/* Of the bytes that a put writes: in an immutable set a key's are always the same. */
+static inline uint64_t m_gen(const struct model *m, uint64_t id)
+{
+	return m->st->is_immutable ? 1 : id;
+}
+
 /* m_actor.c */
 void m_actors_init(struct model *m, const struct m_stack *st, uint64_t seed);
 void m_actors_fini(struct model *m);

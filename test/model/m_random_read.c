@@ -33,11 +33,11 @@ static uint64_t check_view(struct actor *a, struct store_view *v)
 	if (!mu)
 		m_wrong(a, "view: wrong bytes", 0);
 	if (v->len == 0 && !mu->ver)
-		return mu->id; /* no byte and no version says which put it was */
-	if (store_meta(v)->parent[3] != (mu->id & 0x7f) ||
-	    store_meta(v)->tag[31] != (mu->id & 0x7f))
+		return history_gen(mu); /* no byte and no version says which put it was */
+	if (store_meta(v)->parent[3] != (history_gen(mu) & 0x7f) ||
+	    store_meta(v)->tag[31] != (history_gen(mu) & 0x7f))
 		m_wrong(a, "view: somebody else's meta", 0);
-	return mu->id;
+	return history_gen(mu);
 }
 
 static void get_end(struct store_io *io, int res)

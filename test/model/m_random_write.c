@@ -5,30 +5,37 @@
  */
 #include "m_random_int.h"
 
-static uint64_t some_len(const struct actor *a)
+static uint64_t some_len(const struct actor *a, struct rng *rng)
 {
 	struct model *m = a->m;
-	uint64_t r = rng_below(&m->rng, 1000);
+	uint64_t r = rng_below(rng, 1000);
 
 	/* One hot key whose reads take several pieces, where that is what is tested. */
 	if (m->st->has_slice && a->h == &m->h[0] && r < 200)
-		return STORE_PIECE_BYTES + rng_below(&m->rng, M_VALUE_MAX - STORE_PIECE_BYTES);
+		return STORE_PIECE_BYTES + rng_below(rng, M_VALUE_MAX - STORE_PIECE_BYTES);
 	if (r < 600)
-		return 1 + rng_below(&m->rng, 300);
+		return 1 + rng_below(rng, 300);
 	if (r < 930)
-		return 1 + rng_below(&m->rng, 5000);
+		return 1 + rng_below(rng, 5000);
 	if (r < 990)
-		return 1 + rng_below(&m->rng, 20000);
-	if (r < 997 || (m->st->ssd_bytes && rng_chance(&m->rng, 7, 8)))
-		return 60000 + rng_below(&m->rng, 150000);
-	return 1 + rng_below(&m->rng, M_VALUE_MAX);
+		return 1 + rng_below(rng, 20000);
+	if (r < 997 || (m->st->ssd_bytes && rng_chance(rng, 7, 8)))
+		return 60000 + rng_below(rng, 150000);
+	return 1 + rng_below(rng, M_VALUE_MAX);
 }
 
 /* What memory takes and no segment below has room for could never be flushed. */
 static uint64_t any_len(const struct actor *a)
 {
 	const struct m_stack *st = a->m->st;
-	uint64_t len = some_len(a);
+	struct rng own, *rng = &a->m->rng;
+	uint64_t len;
+
+	if (st->is_immutable) {
+		rng_init(&own, a->h->key.hash);
+		rng = &own;
+	}
+	len = some_len(a, rng);
 
 	return st->dram_bytes && st->ssd_bytes ? min_t(uint64_t, len, st->ssd_seg_bytes / 2) : len;
 }
@@ -41,6 +48,7 @@ static struct mut *mut_begin(struct actor *a, enum mut_kind kind)
 	if (kind != MUT_PUT)
 		a->id = ++a->m->next_id;
 	mu.id = a->id;
+	mu.gen = kind == MUT_PUT ? m_gen(a->m, a->id) : 0;
 	mu.len = a->len;
 	mu.begin = a->begin;
 	must(vec_push(&a->h->muts, mu));
@@ -98,7 +106,8 @@ static void put_end(struct store_io *io, int res)
 		m_wrong(a, "put: left its view", res);
 	if (res == 0) {
 		mu = mut_end(a, MUT_ACKED);
-		mu->ver = io->ver;
+		/* Of equal bytes any version may be the one that is found. */
+		mu->ver = a->m->st->is_immutable ? 0 : io->ver;
 		a->m->nr_puts++;
 	} else if ((res == -EEXIST && io->flags & STORE_IF_ABSENT) ||
 		   (res == -ENOENT && io->flags & STORE_IF_PRESENT)) {
@@ -123,12 +132,12 @@ static void put_buffed(struct store_io *io, int res)
 	struct model *m = a->m;
 
 	if (res == 0) {
-		world_fill(&io->view, &io->key, a->id);
+		world_fill(&io->view, &io->key, m_gen(m, a->id));
 		if (rng_chance(&m->rng, 1, 20)) {
 			store_release(&io->view, m->w.r[a->home], put_given_back);
 			return;
 		}
-		memset(&a->meta, (int)(a->id & 0x7f), sizeof(a->meta));
+		memset(&a->meta, (int)(m_gen(m, a->id) & 0x7f), sizeof(a->meta));
 		io->meta = &a->meta;
 		mut_begin(a, MUT_PUT);
 		m_submit(a, STORE_PUT, put_end);
@@ -222,7 +231,7 @@ void m_inval_start(struct actor *a)
 	uint64_t ver;
 	struct mut *mu;
 
-	if (!newest) {
+	if (!newest || a->m->st->is_immutable) {
 		m_idle(a);
 		return;
 	}

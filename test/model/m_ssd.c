@@ -88,6 +88,36 @@ static const struct row rows[] = {
 		.is_acked_below = true,
 		.fails = true},
 	 .faults = {LOUD}},
+	{.st = {.name = "dram/ssd(immutable)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 64 << 20,
+		.ssd_seg_bytes = 4 << 20,
+		.is_immutable = true,
+		.is_sure = true}},
+	{.st = {.name = "dram/ssd(immutable, small)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10,
+		.is_immutable = true}},
+	{.st = {.name = "dram/ssd(immutable, ack ssd)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 64 << 20,
+		.ssd_seg_bytes = 4 << 20,
+		.is_immutable = true,
+		.is_durable = true,
+		.is_acked_below = true,
+		.is_sure = true}},
+	{.st = {.name = "dram/ssd(immutable, louder)",
+		.layers = {M_DRAM, M_SSD},
+		.dram_bytes = 768 << 10,
+		.ssd_bytes = 4 << 20,
+		.ssd_seg_bytes = 256 << 10,
+		.is_immutable = true,
+		.fails = true},
+	 .faults = {{[FAKE_WRITE_EIO] = 2000, [FAKE_WRITE_SHORT] = 500, [FAKE_SYNC_EIO] = 3000}}},
 	{.st = {.name = "ssd(loud)",
 		.layers = {M_SSD},
 		.ssd_bytes = 8 << 20,
@@ -306,6 +336,7 @@ static void life_begin(struct m_ssd *ms)
 	atomic_store(&ms->watch.is_tight, !m->st->is_sure && rng_chance(&m->rng, 1, 3));
 	atomic_store(&ms->watch.spare_bytes, UINT64_MAX);
 	world_init_sim(&m->w, 1 + (unsigned)rng_below(&m->rng, 3), rng_u64(&m->rng), &sim);
+	m->w.is_immutable = m->st->is_immutable;
 	world_set(&m->w, ms->nr_shards, M_VALUE_MAX);
 	for (unsigned i = 0; i < ms->nr_shards; i++)
 		for (unsigned l = 0; m->st->layers[l] != M_END; l++)
@@ -446,6 +477,17 @@ static void report(const struct m_ssd *ms, const struct row *row, const uint64_t
 	printf("\n");
 }
 
+/* Hard, in every tier, after every turn. */
+static void capacity_check(struct model *m)
+{
+	struct store_stats st;
+
+	for (unsigned i = 0; m->st->layers[i] != M_END; i++) {
+		must(store_set_stats(m->w.set, i, &st) == 0);
+		must(st.used_bytes <= st.capacity_bytes);
+	}
+}
+
 static uint64_t run(const struct row *row, uint64_t seed, uint64_t nr_ops)
 {
 	struct m_ssd *ms = calloc(1, sizeof(*ms));
@@ -457,8 +499,10 @@ static uint64_t run(const struct row *row, uint64_t seed, uint64_t nr_ops)
 		for (unsigned l = 0; l < LIVES_MAX; l++) {
 			life_begin(ms);
 			end = ms->m.nr_ops + 200 + rng_below(&ms->m.rng, 3000);
-			while (ms->m.nr_ops < end)
+			while (ms->m.nr_ops < end) {
 				m_turn(&ms->m, true);
+				capacity_check(&ms->m);
+			}
 			life_end(ms);
 		}
 		sum[0] += ms->m.nr_ops;

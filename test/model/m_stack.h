@@ -29,6 +29,7 @@ struct m_stack {
 	bool has_slice;
 	uint64_t ssd_bytes; /* per shard; 0: there is none */
 	uint64_t ssd_seg_bytes;
+	bool is_immutable; /* a key always has the same bytes */
 	bool is_durable;
 	bool is_through;
 	bool is_acked_below; /* dram answers a put when what is below has it */

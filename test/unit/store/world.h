@@ -30,6 +30,7 @@ struct world {
 	unsigned nr_reactors;
 	struct store_set *set;
 	struct rng rng;
+	bool is_immutable; /* what world_set() makes */
 	unsigned nr_alerts;
 };
 
@@ -78,6 +79,7 @@ static inline void world_set(struct world *w, unsigned nr_shards, uint32_t value
 		.reactors = owner,
 		.nr_shards = nr_shards,
 		.value_max = value_max,
+		.is_immutable = w->is_immutable,
 		.alert = world_alert,
 		.alert_arg = w,
 	};
