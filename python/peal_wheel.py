@@ -6,7 +6,8 @@ usage: peal_wheel.py OUT_DIR
 
 The wheel has the package, its one module for all Pythons from 3.10 on, libpeal and peald, which
 find each other by $ORIGIN. Its tag is linux_x86_64: libraries of the system are not in it;
-script/wheel adds them. Everything comes out of build/wheel, made here if need be. Needs meson, ninja, patchelf.
+script/wheel adds them. Everything comes out of build/wheel, made here if need be. Needs meson,
+ninja, patchelf.
 """
 
 import base64
