@@ -33,10 +33,14 @@ static void *pool_mmap_huge(size_t bytes)
 	if (!p)
 		return NULL;
 	head = align_up((uintptr_t)p, POOL_HUGE_BYTES) - (uintptr_t)p;
+	/*
+	 * The kernel may have no room to cut a mapping: then addresses are lost, that nobody has
+	 * touched and that cost nothing.
+	 */
 	if (head > 0)
-		must(munmap(p, head) == 0);
+		(void)munmap(p, head);
 	p += head;
-	must(munmap(p + bytes, wide - head - bytes) == 0);
+	(void)munmap(p + bytes, wide - head - bytes);
 	/* Refused where transparent huge pages are not built in, which costs speed only. */
 	(void)madvise(p, bytes, MADV_HUGEPAGE);
 	return p;
@@ -67,8 +71,9 @@ void *pool_map(size_t bytes, size_t *map_bytes)
 
 void pool_unmap(void *base, size_t map_bytes)
 {
-	if (base)
-		must(munmap(base, map_bytes) == 0);
+	/* As above: when the addresses can't be given back, the memory can. */
+	if (base && munmap(base, map_bytes))
+		(void)madvise(base, map_bytes, MADV_DONTNEED);
 }
 
 int pool_init(struct pool *p, size_t size, uint32_t nr, size_t align)

@@ -298,7 +298,8 @@ static int yaml_refused(struct walk *w, const yaml_parser_t *p)
 	const yaml_mark_t *m = p->problem_mark.line || p->problem_mark.column ? &p->problem_mark
 									      : &p->context_mark;
 
-	if (p->error == YAML_MEMORY_ERROR)
+	/* The composer has no word for it. */
+	if (p->error == YAML_MEMORY_ERROR || p->error == YAML_NO_ERROR)
 		return -ENOMEM;
 	snprintf(w->err, CONF_ERR_BYTES,
 		 "%s:%zu:%zu: this is no YAML: %s%s%s, expected KEY: VALUE "

@@ -8,6 +8,7 @@
  * the thread ends.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/container.h"
-#include "base/log.h"
 #include "base/mono.h"
 #include "base/must.h"
 #include "core/thread.h"
@@ -155,9 +155,7 @@ int ctl_start(struct ctl *c)
 {
 	int err = c ? thread_start(&c->thread, "peal-ctl", -1, ctl_main, c) : 0;
 
-	if (err)
-		log_err("control plane: thread: %s", strerror(-err));
-	else if (c)
+	if (c && !err)
 		c->is_started = true;
 	return err;
 }
@@ -193,7 +191,8 @@ static bool ctl_has_rpc(const struct conf *c)
 	return c->rpc_socket[0] && strcmp(c->rpc_socket, "none") != 0;
 }
 
-static int ctl_open(struct ctl *c)
+/* what: for the line that says what failed. */
+static int ctl_open(struct ctl *c, char what[CTL_WHAT_BYTES])
 {
 	int err;
 
@@ -204,19 +203,25 @@ static int ctl_open(struct ctl *c)
 	c->wake.events = EPOLLIN;
 	c->wake.ready = ctl_woken;
 	err = ctl_fd_add(c, &c->wake);
-	if (!err && ctl_has_rpc(c->conf))
+	if (!err && ctl_has_rpc(c->conf)) {
+		snprintf(what, CTL_WHAT_BYTES, "rpc: listening on %s", c->conf->rpc_socket);
 		err = rpc_sock_create(c, c->conf->rpc_socket, &c->sock);
-	if (!err && c->conf->http_host[0])
+	}
+	if (!err && c->conf->http_host[0]) {
+		snprintf(what, CTL_WHAT_BYTES, "http: listening on %s port %u", c->conf->http_host,
+			 c->conf->http_port);
 		err = http_create(c, &c->http);
+	}
 	return err;
 }
 
-int ctl_create(const struct ctl_opts *o, struct ctl **out)
+int ctl_create(const struct ctl_opts *o, struct ctl **out, char what[CTL_WHAT_BYTES])
 {
 	struct ctl *c;
 	int err;
 
 	*out = NULL;
+	strcpy(what, "control plane");
 	if (!ctl_has_rpc(o->conf) && !o->conf->http_host[0])
 		return 0;
 	c = calloc(1, sizeof(*c));
@@ -232,7 +237,7 @@ int ctl_create(const struct ctl_opts *o, struct ctl **out)
 	c->epoll_fd = c->wake.fd = -1;
 	mbox_init(&c->mbox);
 	c->rpc = (struct rpc){.methods = rpc_table_methods, .arg = c};
-	err = ctl_open(c);
+	err = ctl_open(c, what);
 	if (err) {
 		ctl_destroy(c);
 		return err;

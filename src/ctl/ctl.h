@@ -25,8 +25,10 @@ struct ctl_opts {
 	struct ssd_watch *watch; /* NULL: nothing lies on an SSD */
 };
 
-/* Opens the sockets; 0, or -errno and a line in the log. *c is NULL when there is nothing to do. */
-int ctl_create(const struct ctl_opts *o, struct ctl **c);
+#define CTL_WHAT_BYTES 192
+
+/* Opens the sockets; 0, or -errno and what failed. *c is NULL when there is nothing to do. */
+int ctl_create(const struct ctl_opts *o, struct ctl **c, char what[CTL_WHAT_BYTES]);
 int ctl_start(struct ctl *c); /* the reactors run; NULL is fine */
 /* What is under way is cancelled and ended, sockets are closed; the reactors still run. */
 void ctl_stop(struct ctl *c);

@@ -480,8 +480,6 @@ stop_mhd:
 	else
 		close(fd);
 free_http:
-	log_err("http: listening on %s port %u: %s", c->conf->http_host, c->conf->http_port,
-		strerror(-err));
 	free(h);
 	return err;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/container.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "base/parse.h"
 #include "ctl/conf.h"
@@ -99,8 +100,13 @@ static void args_apply(struct args *a, const struct args_given *g)
 	exit(2);
 }
 
-static void args_die(const char *err)
+/* Status 2 and a word to who wrote it; when the machine is at fault, 1 and a line of the log. */
+static void args_die(int rc, const char *err)
 {
+	if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EIO) {
+		log_err("peald does not start: configuration: %s", err);
+		exit(1);
+	}
 	fprintf(stderr, "peald: %s\n", err);
 	exit(2);
 }
@@ -122,11 +128,15 @@ static void args_good(const struct conf *c)
 /* --config stands in the table like everything else, but what it names comes first. */
 static void args_file(struct args *a, char *err)
 {
+	int rc = 0;
+
 	for (unsigned i = 0; i < a->nr_given; i++)
 		if (strcmp(a->rows[a->given[i].row]->name, "config") == 0)
 			args_apply(a, &a->given[i]);
-	if (a->c->file[0] && conf_yaml_load(a->c, a->c->file, err))
-		args_die(err);
+	if (a->c->file[0])
+		rc = conf_yaml_load(a->c, a->c->file, err);
+	if (rc)
+		args_die(rc, err);
 }
 
 void opt_args_parse(int argc, char **argv, struct conf *c)
@@ -139,19 +149,23 @@ void opt_args_parse(int argc, char **argv, struct conf *c)
 		       "Key-Value namespace.",
 	};
 	char err[CONF_ERR_BYTES];
+	int rc;
 
 	if (!a)
-		args_die(strerror(ENOMEM));
+		args_die(-ENOMEM, strerror(ENOMEM));
 	a->c = c;
 	args_rows(a);
 	argp_err_exit_status = 2;
-	argp_parse(&argp, argc, argv, 0, NULL, a);
+	rc = argp_parse(&argp, argc, argv, 0, NULL, a);
+	if (rc) /* it has read nothing: it had no memory */
+		args_die(-rc, strerror(rc));
 	args_file(a, err);
 	for (unsigned i = 0; i < a->nr_given; i++)
 		args_apply(a, &a->given[i]);
 	free(a);
-	if (conf_finish(c, err))
-		args_die(err);
+	rc = conf_finish(c, err);
+	if (rc)
+		args_die(rc, err);
 	if (c->is_check)
 		args_good(c);
 }

@@ -431,7 +431,6 @@ close_fd:
 	unlink(path);
 	close(s->listen.fd);
 free_sock:
-	log_err("rpc: listening on %s: %s", path, strerror(-err));
 	free(s);
 	return err;
 }

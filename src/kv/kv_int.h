@@ -32,6 +32,7 @@ struct kv_ns {
 	struct kv_class *classes;
 	_Atomic uint32_t nr_classes;
 	_Atomic uint64_t class_bits[1u << 10];
+	struct ns_round *end; /* made with it: its end needs no memory */
 };
 
 /* kv_tier.c: a shard's ssd tier, below what it has. 0, or what store_ssd_create() said. */

@@ -156,6 +156,7 @@ static void ns_free(struct kv_ns *kn)
 	for (unsigned i = 0; i < REACTORS_MAX; i++)
 		kv_lease_table_destroy(kn->leases[i]);
 	free(kn->classes);
+	free(kn->end);
 	free(kn);
 }
 
@@ -166,7 +167,6 @@ static void ns_set_destroyed(void *arg, int res)
 	void *done_arg = nr->arg;
 
 	ns_free(nr->kn);
-	free(nr);
 	done(done_arg, NVME_ST_OK);
 }
 
@@ -211,13 +211,10 @@ static void ns_leases_dropped(struct reactor_round *rd)
 static void ns_destroy(struct tgt_ns *ns, struct reactor *home,
 		       void (*done)(void *arg, uint16_t st), void *arg)
 {
-	struct ns_round *nr = calloc(1, sizeof(*nr));
+	struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
+	struct ns_round *nr = kn->end;
 
-	if (!nr) {
-		done(arg, NVME_ST_INTERNAL);
-		return;
-	}
-	nr->kn = container_of(ns, struct kv_ns, ns);
+	nr->kn = kn;
 	nr->home = home;
 	nr->done = done;
 	nr->arg = arg;
@@ -307,6 +304,9 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 		.alert = ns_alert,
 		.alert_arg = kn,
 	};
+	kn->end = calloc(1, sizeof(*kn->end));
+	if (!kn->end)
+		goto free_ns;
 	for (unsigned i = 0; i < node->nr; i++) {
 		kn->leases[i] = kv_lease_table_create(node->workers[i]);
 		if (!kn->leases[i])

@@ -25,12 +25,23 @@ struct mem_host {
 	size_t map_bytes;
 };
 
+/*
+ * The kernel joins mappings of neighbours, and may have no room to cut them: then the addresses
+ * stay ours, and what lay there is let go all the same. If that fails, too, so be it.
+ */
+static void mem_host_unmap(void *map, size_t bytes)
+{
+	if (munmap(map, bytes))
+		(void)mmap(map, bytes, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 static void mem_host_destroy(struct mem_region *reg)
 {
 	struct mem_host *h = container_of(reg, struct mem_host, reg);
 
 	if (h->map)
-		must(munmap(h->map, h->map_bytes) == 0);
+		mem_host_unmap(h->map, h->map_bytes);
 	if (reg->fd >= 0)
 		close(reg->fd);
 	free(h);

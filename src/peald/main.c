@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	int sig, err;
 
 	if (!c) {
-		log_err("peald does not start: %s", strerror(ENOMEM));
+		log_err("peald does not start: configuration: %s", strerror(ENOMEM));
 		return 1;
 	}
 	opt_args_parse(argc, argv, c);
@@ -56,14 +56,15 @@ int main(int argc, char **argv)
 	main_limits();
 	main_block(&stop);
 	err = log_thread_start(STDERR_FILENO);
-	if (!err)
+	if (err)
+		log_err("peald does not start: thread of the log: %s", strerror(-err));
+	if (!err) {
 		err = mem_guard_init();
-	if (!err)
-		err = peald_node_create(c, &node);
-	if (!err)
-		err = peald_node_start(node);
-	if (err) {
-		log_err("peald does not start: %s", strerror(-err));
+		if (err)
+			log_err("peald does not start: signal handlers: %s", strerror(-err));
+	}
+	/* These two say by themselves what failed. */
+	if (err || peald_node_create(c, &node) || peald_node_start(node)) {
 		log_thread_stop(MAIN_LOG_WAIT_MS);
 		return 1;
 	}

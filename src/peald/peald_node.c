@@ -2,7 +2,7 @@
 /*
  * Building and ending the daemon, in the order of the layers:
  *
- *   reactors -> workers -> subsystem -> namespaces -> transports -> threads, and back on stop
+ *   reactors -> workers -> subsystem -> namespaces -> control plane -> threads -> door, and back
  *
  * Stopping is a chain on worker 0's reactor: transports stop, then namespaces one by one, then the
  * main thread is told.
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ struct peald_node {
 	struct ssd_watch *watch;
 	uint32_t nsids[CONF_NS_MAX];
 	uint32_t nr_started;
+	const char *dir; /* of the socket; the configuration's */
 	/* Worker 0's. */
 	struct mbox_msg stop_msg;
 	struct timeout linger;
@@ -51,6 +53,22 @@ struct peald_node {
 	uint32_t next_nsid;
 	sem_t stopped;
 };
+
+/*
+ * The one line of a start that fails, by who knows what it was. Then the process ends with status
+ * 1; nobody could ever connect, and no socket is left.
+ */
+__attribute__((format(printf, 2, 3))) static int node_failed(int err, const char *fmt, ...)
+{
+	char what[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	log_err("peald does not start: %s", what);
+	return err;
+}
 
 static int node_reactor(struct peald_node *n, const struct conf *o, unsigned i)
 {
@@ -150,9 +168,9 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	if (!err)
 		err = tgt_subsys_ns_add(n->subsys, ns, i + 1);
 	if (err) {
-		log_err("namespace %s of %llu bytes: %s%s", o->ns[i].name,
-			(unsigned long long)o->ns[i].bytes, strerror(-err), node_why(err, ssd));
-		return err;
+		return node_failed(err, "namespace %s of %llu bytes: %s%s", o->ns[i].name,
+				   (unsigned long long)o->ns[i].bytes, strerror(-err),
+				   node_why(err, ssd));
 	}
 	format_size(o->ns[i].bytes, size);
 	log_info("namespace %u: %s, %s of DRAM%s", i + 1, o->ns[i].name, size,
@@ -212,8 +230,8 @@ static int node_block(struct peald_node *n, const struct conf_block *b, uint32_t
 		err = tgt_subsys_ns_add(n->subsys, ns, nsid);
 	if (err) {
 		node_block_why(b, err, why, sizeof(why));
-		log_err("block namespace on %s: %s%s", b->path, strerror(-err), why);
-		return err;
+		return node_failed(err, "block namespace on %s: %s%s", b->path, strerror(-err),
+				   why);
 	}
 	format_size(blk_ns_bytes(ns), size);
 	log_info("namespace %u: %s, %s of blocks of %u", nsid, b->path, size, b->lba_bytes);
@@ -237,10 +255,10 @@ static int node_subsys(struct peald_node *n, const struct conf *o)
 	if (!err)
 		err = tgt_subsys_create(&n->tgt, &so, &n->subsys);
 	if (err)
-		return err;
+		return node_failed(err, "subsystem: %s", strerror(-err));
 	csi = kv_csi_create(n->subsys, &defaults);
 	if (!csi)
-		return -ENOMEM;
+		return node_failed(-ENOMEM, "KV command set: %s", strerror(ENOMEM));
 	n->csi = csi;
 	tgt_subsys_csi_add(n->subsys, csi);
 	for (unsigned i = 0; i < o->nr_ns && !err; i++)
@@ -263,10 +281,9 @@ static int node_check_record(const char *dir)
 		err = -errno;
 	else if (!S_ISDIR(st.st_mode))
 		err = -ENOTDIR;
-	if (err)
-		log_err("--record %s: %s, expected a folder that can be written", dir,
-			strerror(-err));
-	return err;
+	return err ? node_failed(err, "--record %s: %s, expected a folder that can be written", dir,
+				 strerror(-err))
+		   : 0;
 }
 
 static int node_folders(const struct conf *o)
@@ -274,14 +291,16 @@ static int node_folders(const struct conf *o)
 	int err = usock_folder_make(o->vfu.dir);
 
 	if (err == -EPERM)
-		log_err("--dir %s: another user owns it, or everybody may write there: expected a "
-			"folder of root or of uid %u",
-			o->vfu.dir, (unsigned)geteuid());
-	else if (err)
-		log_err("--dir %s: %s", o->vfu.dir, strerror(-err));
-	return err ? err : node_check_record(o->vfu.record);
+		return node_failed(err,
+				   "--dir %s: another user owns it, or everybody may write there: "
+				   "expected a folder of root or of uid %u",
+				   o->vfu.dir, (unsigned)geteuid());
+	if (err)
+		return node_failed(err, "--dir %s: %s", o->vfu.dir, strerror(-err));
+	return node_check_record(o->vfu.record);
 }
 
+/* The transport, and the control plane: it has figures of both. Nobody can connect yet. */
 static int node_transport(struct peald_node *n, const struct conf *o)
 {
 	struct vfu_opts vo = {
@@ -293,14 +312,17 @@ static int node_transport(struct peald_node *n, const struct conf *o)
 		.is_record_asked = !o->vfu.is_record_all,
 		.is_record_values = o->vfu.is_record_values,
 	};
-	int err;
+	char what[CTL_WHAT_BYTES];
+	int err = vfu_create(n->subsys, &vo, &n->tr);
 
-	err = vfu_create(n->subsys, &vo, &n->tr);
-	if (!err)
-		err = n->tr->ops->start(n->tr);
 	if (err)
-		log_err("vfio-user: listening on %s/cntrl: %s", o->vfu.dir, strerror(-err));
-	return err;
+		return node_failed(err, "vfio-user: %s/cntrl: %s", o->vfu.dir, strerror(-err));
+	err = ctl_create(
+		&(struct ctl_opts){.conf = o, .subsys = n->subsys, .tr = n->tr, .watch = n->watch},
+		&n->ctl, what);
+	if (err)
+		return node_failed(err, "%s: %s", what, strerror(-err));
+	return 0;
 }
 
 static void node_linger(struct timeout *t)
@@ -325,12 +347,13 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 	int err = 0;
 
 	if (!n)
-		return -ENOMEM;
+		return node_failed(-ENOMEM, "node: %s", strerror(ENOMEM));
+	n->dir = o->vfu.dir;
 	sem_init(&n->stopped, 0, 0);
 	for (unsigned i = 0; i < o->nr_reactors && !err; i++) {
 		err = node_reactor(n, o, i);
 		if (err)
-			log_err("reactor %u: %s", i, strerror(-err));
+			node_failed(err, "reactor %u: %s", i, strerror(-err));
 	}
 	if (!err)
 		err = node_folders(o);
@@ -338,11 +361,6 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 		err = node_subsys(n, o);
 	if (!err)
 		err = node_transport(n, o);
-	if (!err)
-		err = ctl_create(
-			&(struct ctl_opts){
-				.conf = o, .subsys = n->subsys, .tr = n->tr, .watch = n->watch},
-			&n->ctl);
 	if (err) {
 		/* The process ends: what hangs on reactors that never ran goes with it. */
 		free(n);
@@ -356,23 +374,6 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 	}
 	*out = n;
 	return 0;
-}
-
-int peald_node_start(struct peald_node *n)
-{
-	char name[16];
-	int err = ssd_watch_start(n->watch);
-
-	if (err)
-		return err;
-	for (unsigned i = 0; i < n->tgt.nr; i++) {
-		snprintf(name, sizeof(name), "peal-%u", i);
-		err = reactor_start(n->tgt.reactors[i], name);
-		if (err)
-			return err;
-		n->nr_started = i + 1;
-	}
-	return ctl_start(n->ctl);
 }
 
 static void node_ns_gone(void *arg, uint16_t st);
@@ -409,6 +410,63 @@ static void node_stop_there(struct mbox_msg *m)
 	n->tr->ops->stop(n->tr, node_tr_stopped, n);
 }
 
+static void node_threads_end(struct peald_node *n)
+{
+	for (unsigned i = 0; i < n->nr_started; i++)
+		reactor_stop(n->tgt.reactors[i]);
+	for (unsigned i = 0; i < n->nr_started; i++)
+		reactor_join(n->tgt.reactors[i]);
+	ssd_watch_stop(n->watch);
+}
+
+static int node_threads(struct peald_node *n)
+{
+	char name[16];
+	int err = ssd_watch_start(n->watch);
+
+	if (err)
+		return node_failed(err, "thread that watches the SSD: %s", strerror(-err));
+	for (unsigned i = 0; i < n->tgt.nr; i++) {
+		snprintf(name, sizeof(name), "peal-%u", i);
+		err = reactor_start(n->tgt.reactors[i], name);
+		if (err)
+			return node_failed(err, "thread of reactor %u: %s", i, strerror(-err));
+		n->nr_started = i + 1;
+	}
+	return 0;
+}
+
+/*
+ * The door is opened behind everything that can fail but the control plane's thread, which is the
+ * one that is easily taken back: a daemon that doesn't start has never been seen.
+ */
+int peald_node_start(struct peald_node *n)
+{
+	int err = node_threads(n);
+
+	if (err)
+		goto end_threads;
+	err = ctl_start(n->ctl);
+	if (err) {
+		node_failed(err, "thread of the control plane: %s", strerror(-err));
+		goto end_threads;
+	}
+	err = n->tr->ops->start(n->tr);
+	if (err) {
+		node_failed(err, "vfio-user: listening on %s/cntrl: %s", n->dir, strerror(-err));
+		goto stop_ctl;
+	}
+	return 0;
+
+stop_ctl:
+	ctl_stop(n->ctl);
+end_threads:
+	node_threads_end(n);
+	ctl_destroy(n->ctl); /* its socket goes; what hangs on the reactors goes with the process */
+	n->ctl = NULL;
+	return err;
+}
+
 void peald_node_stop(struct peald_node *n)
 {
 	ctl_stop(n->ctl); /* before what it looks at goes away */
@@ -416,11 +474,7 @@ void peald_node_stop(struct peald_node *n)
 	mbox_post(n->tgt.reactors[0], &n->stop_msg);
 	while (sem_wait(&n->stopped) && errno == EINTR)
 		;
-	for (unsigned i = 0; i < n->nr_started; i++)
-		reactor_stop(n->tgt.reactors[i]);
-	for (unsigned i = 0; i < n->nr_started; i++)
-		reactor_join(n->tgt.reactors[i]);
-	ssd_watch_stop(n->watch);
+	node_threads_end(n);
 }
 
 void peald_node_destroy(struct peald_node *n)

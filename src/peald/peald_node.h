@@ -11,7 +11,7 @@
 
 struct peald_node;
 
-/* Everything but the threads; -errno, one log line says what failed. */
+/* All but threads and door. Both: 0, or -errno and one line that says what failed. */
 int peald_node_create(const struct conf *c, struct peald_node **n);
 int peald_node_start(struct peald_node *n);
 /* Hosts are reset, namespaces ended, threads joined. */

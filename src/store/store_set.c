@@ -12,12 +12,24 @@
 #include "store/store_class.h"
 #include "store/store_int.h"
 
+struct store_tour {
+	struct mbox_msg msg;
+	struct store_set *set;
+	struct reactor *home;
+	void (*done)(void *arg, int res);
+	void *arg;
+	unsigned shard;
+	int res;
+	uint64_t bytes; /* per shard */
+};
+
 static void store_set_free(struct store_set *set, unsigned nr_gates)
 {
 	for (unsigned i = 0; i < nr_gates; i++)
 		store_gate_fini(&set->shard[i].gate);
 	for (unsigned i = 0; i < REACTORS_MAX; i++)
 		store_far_destroy(set->far[i]);
+	free(set->end);
 	free(set->name);
 	free(set);
 }
@@ -53,8 +65,9 @@ int store_set_create(const struct store_set_opts *o, struct store_set **out)
 	set->value_max = o->value_max;
 	set->alert = o->alert;
 	set->alert_arg = o->alert_arg;
+	set->end = calloc(1, sizeof(*set->end));
 	set->name = strdup(o->name ? o->name : "");
-	if (!set->name)
+	if (!set->end || !set->name)
 		goto free_set;
 	for (unsigned i = 0; i < o->nr_shards; i++) {
 		set->shard[i].set = set;
@@ -201,17 +214,6 @@ void store_set_door_stats(const struct store_set *set, struct store_door_stats *
 
 /* ---- from owner to owner --------------------------------------------------------------------- */
 
-struct store_tour {
-	struct mbox_msg msg;
-	struct store_set *set;
-	struct reactor *home;
-	void (*done)(void *arg, int res);
-	void *arg;
-	unsigned shard;
-	int res;
-	uint64_t bytes; /* per shard */
-};
-
 static void store_tour_home(struct mbox_msg *m)
 {
 	struct store_tour *t = container_of(m, struct store_tour, msg);
@@ -236,20 +238,6 @@ static void store_tour_go(struct store_tour *t, struct reactor *from, struct rea
 {
 	t->msg.fn = fn;
 	reactor_send(from, to, &t->msg);
-}
-
-static struct store_tour *store_tour_create(struct store_set *set, struct reactor *home,
-					    void (*done)(void *arg, int res), void *arg)
-{
-	struct store_tour *t = calloc(1, sizeof(*t));
-
-	if (!t)
-		return NULL;
-	t->set = set;
-	t->home = home;
-	t->done = done;
-	t->arg = arg;
-	return t;
 }
 
 /* The first tier that has a size of its own is the one that is meant. */
@@ -281,13 +269,17 @@ static void store_tour_resize(struct mbox_msg *m)
 void store_set_resize(struct store_set *set, struct reactor *home, uint64_t bytes,
 		      void (*done)(void *arg, int res), void *arg)
 {
-	struct store_tour *t = store_tour_create(set, home, done, arg);
+	struct store_tour *t = malloc(sizeof(*t));
 
 	if (!t) {
 		done(arg, -ENOMEM);
 		return;
 	}
-	t->bytes = bytes / set->nr_shards;
+	*t = (struct store_tour){.set = set,
+				 .home = home,
+				 .done = done,
+				 .arg = arg,
+				 .bytes = bytes / set->nr_shards};
 	store_tour_go(t, home, set->shard[0].owner, store_tour_resize);
 }
 
@@ -333,11 +325,9 @@ static void store_tour_close(struct mbox_msg *m)
 void store_set_destroy(struct store_set *set, struct reactor *home,
 		       void (*done)(void *arg, int res), void *arg)
 {
-	struct store_tour *t = store_tour_create(set, home, done, arg);
+	struct store_tour *t = set->end;
 
-	if (!t) {
-		done(arg, -ENOMEM);
-		return;
-	}
+	set->end = NULL;
+	*t = (struct store_tour){.set = set, .home = home, .done = done, .arg = arg};
 	store_tour_go(t, home, set->shard[0].owner, store_tour_close);
 }

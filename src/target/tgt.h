@@ -363,6 +363,7 @@ struct tgt_ns {
 	_Atomic uint32_t kv_config;
 	struct tgt_time *time; /* one per worker, while it can be found; NULL: no memory */
 	struct tgt_ns_stat stat[REACTORS_MAX];
+	struct ns_job *job; /* the subsystem's; of its delete, which needs no memory */
 };
 
 /* A command set as a whole: log 05h and the making of namespaces. Registered by peald. */

@@ -19,7 +19,7 @@
 
 #define NS_DRAIN_NS 1000000ull /* how often a delete looks whether the namespace is empty */
 
-/* A delete or resize under way. Worker 0's. */
+/* A namespace's, for one delete or resize at a time. Worker 0's. */
 struct ns_job {
 	struct tgt_subsys *ss;
 	struct tgt_ns *ns;
@@ -97,8 +97,15 @@ int tgt_subsys_ns_add(struct tgt_subsys *ss, struct tgt_ns *ns, uint32_t nsid)
 	for (uint32_t i = 1; nsid == 0 && i <= TGT_NS_MAX; i++)
 		if (nsid_is_free(ss, i))
 			nsid = i;
-	if (nsid == 0 || !tgt_subsys_ns_reserve(ss, bytes))
+	if (nsid == 0)
 		return -ENOSPC;
+	ns->job = malloc(sizeof(*ns->job));
+	if (!ns->job)
+		return -ENOMEM;
+	if (!tgt_subsys_ns_reserve(ss, bytes)) {
+		free(ns->job);
+		return -ENOSPC;
+	}
 	ns->subsys = ss;
 	ns->nsid = nsid;
 	ns->time = calloc(ss->node->nr, sizeof(*ns->time));
@@ -124,12 +131,12 @@ static void job_end(struct ns_job *job, uint16_t st)
 	tgt_subsys_ns_unreserve(job->ss, job->reserved_bytes);
 	tgt_subsys_tell(job->ss, job->nsid);
 	job->done(job->arg, st);
-	free(job);
 }
 
 static void del_destroyed(void *arg, uint16_t st)
 {
 	job_end(arg, st);
+	free(arg); /* the namespace has gone */
 }
 
 static void del_empty(struct reactor_round *rd)
@@ -180,11 +187,11 @@ void tgt_subsys_ns_del(struct tgt_subsys *ss, uint32_t nsid, void (*done)(void *
 		done(arg, NVME_ST_INVALID_NS);
 		return;
 	}
-	job = ss->ns_is_busy[nsid] ? NULL : calloc(1, sizeof(*job));
-	if (!job) {
-		done(arg, ss->ns_is_busy[nsid] ? NVME_ST_INTERRUPTED : NVME_ST_INTERNAL);
+	if (ss->ns_is_busy[nsid]) {
+		done(arg, NVME_ST_INTERRUPTED);
 		return;
 	}
+	job = ns->job;
 	*job = (struct ns_job){.ss = ss, .ns = ns, .nsid = nsid, .done = done, .arg = arg};
 	timeout_init(&job->drain, del_drain);
 	ss->ns_is_busy[nsid] = true;
@@ -226,12 +233,7 @@ void tgt_subsys_ns_resize(struct tgt_subsys *ss, uint32_t nsid, uint64_t bytes,
 		done(arg, NVME_ST_NS_INSUFFICIENT_CAPACITY);
 		return;
 	}
-	job = calloc(1, sizeof(*job));
-	if (!job) {
-		tgt_subsys_ns_unreserve(ss, more);
-		done(arg, NVME_ST_INTERNAL);
-		return;
-	}
+	job = ns->job;
 	*job = (struct ns_job){.ss = ss, .ns = ns, .nsid = nsid, .done = done, .arg = arg};
 	job->reserved_bytes = more;
 	ss->ns_is_busy[nsid] = true;

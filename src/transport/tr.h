@@ -36,7 +36,7 @@ struct tr_hosts {
 
 struct tr_ops {
 	const char *name;
-	/* listen; 0 or -errno; before the reactors run, or on worker 0's reactor */
+	/* listen; 0 or -errno; once, by any thread, also while the reactors run */
 	int (*start)(struct tr *tr);
 	/*
 	 * No new hosts, reset those that are there; done(arg) on worker 0's reactor when none is

@@ -62,8 +62,10 @@ static void vfu_worker_start_at(struct mbox_msg *m)
 
 	reactor_poller_add(w->tw->reactor, &w->poller);
 	tgt_worker_watch(w->tw, &w->watcher);
-	if (w == vfu_home(w->vfu))
-		vfu_listen(w->vfu);
+	if (w != vfu_home(w->vfu))
+		return;
+	w->vfu->alone_since_ns = reactor_now_ns(w->tw->reactor);
+	vfu_listen(w->vfu);
 }
 
 static void vfu_worker_init(struct vfu *v, unsigned id)
@@ -160,7 +162,6 @@ static int vfu_start(struct tr *tr)
 	if (fd < 0)
 		return fd;
 	v->listen_fd = fd;
-	v->alone_since_ns = reactor_now_ns(vfu_home_reactor(v));
 	for (unsigned i = 0; i < v->node->nr; i++) {
 		v->workers[i].start.fn = vfu_worker_start_at;
 		mbox_post(v->node->reactors[i], &v->workers[i].start);

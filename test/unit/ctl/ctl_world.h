@@ -50,6 +50,7 @@ static inline struct ctl_world *ctl_world_create_at(const struct kv_host_opts *o
 {
 	struct ctl_world *w = calloc(1, sizeof(*w));
 	struct ctl_opts co = {0};
+	char what[CTL_WHAT_BYTES];
 
 	must(w);
 	strcpy(w->folder, "/tmp/peal-ctl-XXXXXX");
@@ -64,7 +65,7 @@ static inline struct ctl_world *ctl_world_create_at(const struct kv_host_opts *o
 		strcpy(w->conf->http_host, "127.0.0.1");
 		w->conf->http_port = (uint16_t)http_port;
 	}
-	if (ctl_create(&co, &w->c)) {
+	if (ctl_create(&co, &w->c, what)) {
 		must(http_port);
 		kv_host_fini(&w->h);
 		conf_destroy(w->conf);
