@@ -109,7 +109,8 @@ static void rpc_finish(struct rpc_msg *msg)
 {
 	char *reply = rpc_reply(msg);
 	void (*done)(void *, char *, bool) = msg->done;
-	bool is_lost = msg->is_lost || msg->is_forgotten;
+	bool is_lost = msg->is_lost || msg->is_forgotten ||
+		       (!reply && json_array_size(msg->replies) > 0);
 	void *arg = msg->arg;
 
 	json_decref(msg->replies);
@@ -118,10 +119,17 @@ static void rpc_finish(struct rpc_msg *msg)
 	done(arg, reply, is_lost);
 }
 
+/* Without memory for an answer the connection is closed: nobody may wait for what never comes. */
+static void rpc_answer(struct rpc_msg *msg, json_t *reply)
+{
+	if (json_array_append_new(msg->replies, reply))
+		msg->is_lost = true;
+}
+
 /* An error is answered even when the request looks like a notification that can't be told. */
 static void rpc_refuse(struct rpc_msg *msg, const json_t *id, int code, const char *text)
 {
-	json_array_append_new(msg->replies, rpc_error(id, code, text));
+	rpc_answer(msg, rpc_error(id, code, text));
 }
 
 static const struct rpc_method *rpc_find(const struct rpc *rpc, const char *name)
@@ -225,8 +233,8 @@ void rpc_req_done(struct rpc_req *req, json_t *result)
 		return;
 	}
 	if (req->id)
-		json_array_append_new(msg->replies, json_pack("{s:s, s:o, s:O}", "jsonrpc", "2.0",
-							      "result", result, "id", req->id));
+		rpc_answer(msg, json_pack("{s:s, s:o, s:O}", "jsonrpc", "2.0", "result", result,
+					  "id", req->id));
 	else
 		json_decref(result);
 	rpc_over(msg);
