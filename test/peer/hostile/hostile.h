@@ -143,6 +143,10 @@ void daemon_stop(struct daemon *d); /* it has to end well, and to leave nothing 
 unsigned daemon_fds(const struct daemon *d);
 uint64_t daemon_anon_bytes(const struct daemon *d);
 
+/* From now on this process and the daemon have half of the cores, attackers the rest. */
+void attackers_apart(void);
+bool attackers_are_apart(void); /* false, too, when there are fewer than four */
+
 void attacker_init(struct attacker *at, unsigned index, const struct attack_kind *kind);
 void attacker_start(struct attacker *at, const struct daemon *d);
 /* Killed and started anew while lives are left. True: it has done what was wanted of it. */

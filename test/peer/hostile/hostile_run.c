@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,33 @@
 #define START_MS 60000
 
 char attack_word[] = "--attack";
+
+static bool run_is_apart;
+static cpu_set_t run_theirs; /* the attackers' */
+
+/* Of the cores that we may use the second half. */
+void attackers_apart(void)
+{
+	cpu_set_t all, ours;
+	int nr, seen = 0;
+
+	CPU_ZERO(&ours);
+	CPU_ZERO(&run_theirs);
+	must(sched_getaffinity(0, sizeof(all), &all) == 0);
+	nr = CPU_COUNT(&all);
+	if (nr < 4)
+		return;
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all))
+			CPU_SET(cpu, seen++ < nr / 2 ? &ours : &run_theirs);
+	must(sched_setaffinity(0, sizeof(ours), &ours) == 0);
+	run_is_apart = true;
+}
+
+bool attackers_are_apart(void)
+{
+	return run_is_apart;
+}
 
 /* ---- the daemon ---- */
 
@@ -150,6 +178,8 @@ void attacker_start(struct attacker *at, const struct daemon *d)
 	must(at->pid >= 0);
 	if (at->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (run_is_apart)
+			sched_setaffinity(0, sizeof(run_theirs), &run_theirs);
 		execl("/proc/self/exe", "hostile", attack_word, at->kind->name, d->path, fd, seed,
 		      NULL);
 		_exit(127);
