@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +19,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "cli/cli_rpc.h"
+#include "cli/cli_ssd.h"
 
 #define DOCTOR_TEXT_BYTES 400
 
@@ -251,6 +254,73 @@ static enum doctor_state check_daemon(struct doctor *d)
 	return doctor_say(d, DOCTOR_GOOD, "up for %lld s, no wrong byte", up);
 }
 
+/* As peald opens its files: a file without a name shows it, and leaves nothing behind. */
+static const char *doctor_direct(const char *folder)
+{
+	auto_close int fd = open(folder, O_TMPFILE | O_DIRECT | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		return NULL;
+	return errno == EINVAL ? "no direct I/O on this file system: choose ext4 or XFS on a disk"
+			       : strerrorname_np(errno);
+}
+
+static enum doctor_state check_ssd_one(struct doctor *d, const json_t *dev)
+{
+	const char *folder = json_string_value(json_object_get(dev, "folder")), *why;
+	const char *smart = json_string_value(json_object_get(dev, "smart_error"));
+	char text[CLI_SSD_BYTES];
+	struct statfs fs;
+
+	cli_ssd_device(dev, text);
+	if (!folder || statfs(folder, &fs))
+		return doctor_say(d, DOCTOR_BAD, "%s: %s", folder ? folder : "a folder",
+				  strerrorname_np(errno));
+	if (json_is_false(json_object_get(dev, "may_write")) ||
+	    json_is_true(json_object_get(dev, "tight")))
+		return doctor_say(d, DOCTOR_BAD, "%s: see ssd.devices", text);
+	why = doctor_direct(folder);
+	if (why)
+		return doctor_say(d, strcmp(why, "EACCES") ? DOCTOR_BAD : DOCTOR_NOTE, "%s: %s",
+				  folder, why);
+	if (fs.f_type == BTRFS_SUPER_MAGIC)
+		return doctor_say(
+			d, DOCTOR_NOTE,
+			"%s: btrfs moves what is written again: `chattr +C %s` before its "
+			"files are made",
+			text, folder);
+	if (smart)
+		return doctor_say(d, DOCTOR_NOTE,
+				  "%s: its health can't be read: %s%s; or --ssd-smart FILE", text,
+				  smart,
+				  strcmp(smart, "ENODEV") ? ", that takes CAP_SYS_ADMIN"
+							  : ", no NVMe device is below it");
+	return doctor_say(d, DOCTOR_GOOD, "%s", text);
+}
+
+/* The first one that isn't good speaks for all. */
+static enum doctor_state check_ssd(struct doctor *d)
+{
+	enum doctor_state state = DOCTOR_GOOD;
+	json_t *list = NULL, *dev;
+	bool is_error = true;
+	struct cli_rpc r;
+	size_t i;
+
+	if (cli_rpc_open(d->c, &r) == 0)
+		list = cli_rpc_call(&r, "ssd.devices", NULL, 5000, &is_error);
+	cli_rpc_close(&r);
+	doctor_say(d, state, "no SSD tier here: memory serves alone");
+	json_array_foreach(is_error ? NULL : list, i, dev)
+	{
+		state = check_ssd_one(d, dev);
+		if (state != DOCTOR_GOOD)
+			break;
+	}
+	json_decref(list);
+	return state;
+}
+
 static bool doctor_has_library(const char *name)
 {
 	void *lib = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
@@ -296,10 +366,10 @@ static const struct {
 	const char *name;
 	enum doctor_state (*check)(struct doctor *d);
 } doctor_checks[] = {
-	{"kernel", check_kernel},   {"memory", check_memory},	{"hugepages", check_hugepages},
-	{"memlock", check_memlock}, {"files", check_files},	{"io_uring", check_uring},
-	{"memfd", check_memfd},	    {"socket", check_socket},	{"daemon", check_daemon},
-	{"gpu", check_gpu},	    {"cluster", check_cluster},
+	{"kernel", check_kernel},   {"memory", check_memory}, {"hugepages", check_hugepages},
+	{"memlock", check_memlock}, {"files", check_files},   {"io_uring", check_uring},
+	{"memfd", check_memfd},	    {"socket", check_socket}, {"daemon", check_daemon},
+	{"ssd", check_ssd},	    {"gpu", check_gpu},	      {"cluster", check_cluster},
 };
 
 static int doctor_run(struct cli *c, int argc, char **argv)

@@ -23,7 +23,7 @@ import pytest
 PEALD = os.environ['PEALD']
 PEAL = os.environ['PEAL_CLI']
 CHECKS = ['kernel', 'memory', 'hugepages', 'memlock', 'files', 'io_uring', 'memfd', 'socket',
-          'daemon', 'gpu', 'cluster']
+          'daemon', 'ssd', 'gpu', 'cluster']
 
 
 @pytest.fixture(name='d', scope='module')

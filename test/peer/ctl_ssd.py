@@ -101,6 +101,15 @@ def test_good(good):
         assert '40 % of its life used' in out and 'written ' in out, out
 
 
+def test_doctor(good):
+    lines = good.cli('doctor').stdout.decode().splitlines()
+    line = [x for x in lines if x.split()[1:2] == ['ssd']][0]
+    assert line.startswith('good') and '40 % of its life used' in line, line
+    good.rpc('ssd.wear', f'folder={good.folder}/ssd', 'how=stop')
+    line = [x for x in good.cli('doctor').stdout.decode().splitlines() if ' ssd ' in x][0]
+    assert line.startswith('BAD') and 'NOT WRITTEN' in line, line
+
+
 def test_worn(worn):
     assert 'nothing more is written' in worn.log
     assert worn.get('/healthz').startswith('degraded\n')
