@@ -13,6 +13,7 @@ FLUSH, STORE, RETRIEVE, LIST, DELETE, EXIST = 0x00, 0x01, 0x02, 0x06, 0x10, 0x14
 STORE_EX, RETRIEVE_EX, MATCH, LEASE, RELEASE = 0x81, 0x82, 0x85, 0x8a, 0x8c
 STORE_IF_EXISTS, STORE_IF_ABSENT = 1, 2
 NOT_FOUND, KEY_EXISTS, VALUE_SIZE, KEY_SIZE = 0x87, 0x89, 0x85, 0x86
+CLASS = 0x1c0
 
 
 class Kv:
@@ -169,6 +170,41 @@ def check_vendor(kv):
     assert kv.ok(MATCH, length=96, file='/tmp/k') == 2 | 2 << 16
     assert kv.ok(MATCH, length=96, file='/tmp/k', cdw10=24) == 1 | 1 << 16
     check_lease(kv, size)
+    check_classes(kv, size)
+    check_large(kv)
+
+
+def rpc(kv, method, *words):
+    subprocess.run([kv.peal, '--uri', kv.uri, 'rpc', method, f'ns={kv.nsid}', *words], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def check_classes(kv, size):
+    """The block of check_vendor() is of class 7: refused where only others are registered."""
+    rpc(kv, 'class.add', 'class=8')
+    kv.fails(CLASS, STORE_EX, b'chain 3', length=128 + size, file='/tmp/bv')
+    kv.fails(NOT_FOUND, EXIST, b'chain 3')
+    rpc(kv, 'class.add', 'class=7')
+    kv.ok(STORE_EX, b'chain 3', length=128 + size, file='/tmp/bv')
+    rpc(kv, 'key.purge', 'class=7')
+    kv.fails(NOT_FOUND, EXIST, b'chain 3')
+    kv.ok(EXIST, b'chain 1')
+    rpc(kv, 'class.remove', 'class=7')
+    rpc(kv, 'class.remove', 'class=8')
+
+
+def check_large(kv):
+    """A mebibyte less the block by STORE_EX, all of it and its end back by RETRIEVE_EX."""
+    size = (1 << 20) - 128
+    want = kv.make('/tmp/v', size)
+    kv.guest.run('cat /tmp/b /tmp/v >/tmp/bv')
+    kv.ok(STORE_EX, b'large', length=1 << 20, file='/tmp/bv')
+    assert kv.there(b'large') == want
+    assert kv.ok(RETRIEVE_EX, b'large', 2, length=1 << 20, into='/tmp/w') == size
+    kv.guest.run('tail -c +129 /tmp/w | cmp - /tmp/v')
+    at = 200 * 4096
+    assert kv.ok(RETRIEVE_EX, b'large', length=size - at, into='/tmp/w', cdw12=200) == size - at
+    kv.guest.run(f'tail -c +{at + 1} /tmp/v | cmp - /tmp/w')
 
 
 def check_lease(kv, size):
