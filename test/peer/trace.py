@@ -156,9 +156,10 @@ with tempfile.TemporaryDirectory() as folder, \
 # Recorded is who is named, from then on.
 with tempfile.TemporaryDirectory() as folder, \
         peer.daemon(PEALD, '--dram', '64M', '--record', folder, '--record-all', 'no') as d:
-    t = Trace(d.uri)
+    host = BlockHost(d.folder)
     assert os.listdir(folder) == []
     peal(d.uri, 'record', '1')
+    host.one(FLUSH)  # a file without commands wouldn't be kept
     again = subprocess.run([PEAL, '--uri', d.uri, 'record', '1'], stderr=subprocess.PIPE)
     assert again.returncode == 3
     assert len(os.listdir(folder)) == 1
@@ -169,6 +170,7 @@ with tempfile.TemporaryDirectory() as folder, \
     again = subprocess.run([PEAL, '--uri', d.uri, 'record', '--stop', '1'], stderr=subprocess.PIPE)
     assert again.returncode == 3
     peal(d.uri, 'record', '1')
+    host.one(FLUSH)
     assert len(os.listdir(folder)) == 2
-    t.stop()
+    host.sock.close()
     assert os.path.getsize(name) == size
