@@ -366,7 +366,8 @@ static const struct opt daemon_rows[] = {
 	 .expected = "a port, ADDR:PORT or [ADDR6]:PORT in numbers, or none",
 	 .help = "Serve /metrics and /healthz there. Without ADDR on 127.0.0.1: nobody else "
 		 "reaches "
-		 "it. 0 is a free port, which the log names. Usual: " STRING(CONF_HTTP_PORT)},
+		 "it, and a Host that is a name other than localhost is refused there. 0 is a "
+		 "free port, which the log names. Usual: " STRING(CONF_HTTP_PORT)},
 	{.key = "rpc.socket",
 	 .name = "rpc",
 	 .arg = "PATH",
