@@ -77,10 +77,28 @@ static json_t *rpc_error(const json_t *id, int code, const char *text)
 			 "message", rpc_text(text), "id", id ? id : json_null());
 }
 
+/*
+ * As json_dumps(), which leaves a key out and goes on when it has no memory for it (jansson 2.14,
+ * dump.c: what dump_string() says is not looked at).
+ */
+static char *rpc_dump(const json_t *j)
+{
+	size_t n = json_dumpb(j, NULL, 0, JSON_COMPACT);
+	char *s = n ? malloc(n + 1) : NULL;
+
+	if (s && json_dumpb(j, s, n, JSON_COMPACT) != n) {
+		free(s);
+		return NULL;
+	}
+	if (s)
+		s[n] = 0;
+	return s;
+}
+
 char *rpc_msg_error(int code, const char *text)
 {
 	json_t *e = rpc_error(NULL, code, text);
-	char *s = e ? json_dumps(e, JSON_COMPACT) : NULL;
+	char *s = e ? rpc_dump(e) : NULL;
 
 	json_decref(e);
 	return s;
@@ -102,7 +120,7 @@ static char *rpc_reply(struct rpc_msg *msg)
 
 	if (msg->is_forgotten || json_array_size(msg->replies) == 0)
 		return NULL;
-	return json_dumps(out, JSON_COMPACT);
+	return rpc_dump(out);
 }
 
 static void rpc_finish(struct rpc_msg *msg)
