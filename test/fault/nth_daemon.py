@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A running peald of which the n-th allocation or system call fails under one thing that it is
+asked for, n = 1, 2, ... until that meets no more: each KV, vendor, block and admin command, each
+message, attach and detach, each method of the control plane, /metrics. That thing fails, or that
+client is sent away; what comes back as good is right. Another client has its bytes meanwhile, the
+same thing asked again works, and the daemon has as many descriptors and blocks as before.
+
+usage: nth_daemon.py [--all-after] [--only NAME] [--verbose] PEALD
+"""
+
+import argparse
+import os
+import select
+import sys
+import tempfile
+import time
+
+import nth
+from nth_ops import OPS, Failed, Subject, Wrong
+from nth_start import YAML, Start
+
+SETTLE_S = 10
+
+
+class Sweep:
+    def __init__(self, tools, peald, mode):
+        self.mode = mode
+        self.peald = peald
+        self.page = nth.Page()
+        self.tmp = tempfile.TemporaryDirectory(prefix='peal-nth.')
+        self.folder = self.tmp.name
+        with open(f'{self.folder}/peald.yaml', 'w', encoding='ascii') as f:
+            f.write(YAML.format(dir=self.folder).replace('record:', 'record_all: no, record:'))
+        self.daemon = Start(tools, self.page, peald, self.folder,
+                            ['--config', f'{self.folder}/peald.yaml'])
+        assert self.daemon.wait(), self.daemon.log
+        self.other = Subject(self.folder, self.daemon)
+        self.other.fill()
+
+    def state(self):
+        return nth.open_fds(self.page.pid), self.page.nr_live
+
+    def settle(self, want):
+        """What the daemon lets go, it may let go a little later."""
+        end = time.monotonic() + SETTLE_S
+        while (got := self.state()) != want:
+            if time.monotonic() > end:
+                return got
+            select.select([], [], [], 0.001)
+        return got
+
+    def run(self, op, n):
+        """One go with the n-th event failing (0: none): (what it answered or None, failed)."""
+        subject = None if op.is_bare else Subject(self.folder, self.daemon)
+        if op.before:
+            op.before(subject)
+        self.page.arm(n, self.mode)
+        try:
+            got = op.go(subject or Subject(self.folder, self.daemon, is_attached=False))
+        except Failed as e:
+            got = e
+        failed = self.page.disarm()
+        self.other.look()
+        if op.after:
+            op.after(self.other)
+        if subject:
+            subject.close()
+        return got, failed
+
+    def calm(self, op):
+        """Without faults, until nothing changes any more: what it answers, what there is then."""
+        last = None
+        for _ in range(20):
+            got, _ = self.run(op, 0)
+            if isinstance(got, Failed):
+                raise Wrong(f'fails without a fault: {got!r}')
+            select.select([], [], [], 0.02)
+            now = self.state()
+            if now == last:
+                break
+            last = now
+        return got, last
+
+    def check_kept(self, op, n, state):
+        """What is there now. More than before may be a cache (of threads' stacks): again, then."""
+        for _ in range(3):
+            now = self.settle(state)
+            if now[0] <= state[0] and now[1] <= state[1]:
+                return state
+            before, state = state, now
+            self.run(op, n)
+        raise Wrong(f'event {n}: descriptors and blocks are {now}, {before} before')
+
+    def sweep(self, op):
+        """(events, times that it failed)."""
+        want, state = self.calm(op)
+        n = bad = 0
+        while True:
+            n += 1
+            got, failed = self.run(op, n)
+            if not failed:
+                return n - 1, bad
+            bad += isinstance(got, Failed)
+            if not isinstance(got, Failed) and got != want:
+                raise Wrong(f'event {n}: {str(got)[:200]}, expected {str(want)[:200]}')
+            state = self.check_kept(op, n, state)
+            again, _ = self.run(op, 0)
+            if again != want:
+                raise Wrong(f'behind event {n}: {again!r:.300}, expected {want!r:.200}')
+
+    def report(self, op, e):
+        alive = self.daemon.process.poll() is None
+        print(f'{op.name}: {e!r}\n  {self.page.what}\n  {nth.where(self.page, self.peald)}\n'
+              f'  daemon {"lives" if alive else "has ended"}\n'
+              + '\n'.join('  ' + x for x in self.daemon.log.splitlines()[-8:]), flush=True)
+
+    def end(self):
+        self.other.close()
+        code = self.daemon.stop()
+        self.page.close()
+        self.tmp.cleanup()
+        return code
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('peald')
+    parser.add_argument('--all-after', action='store_true')
+    parser.add_argument('--only')
+    parser.add_argument('--verbose', action='store_true')
+    opts = parser.parse_args()
+    tools = nth.Tools()
+    mode = nth.ALLOCS | nth.CALLS | (nth.ALL_AFTER if opts.all_after else 0)
+    began, wrong, events, refused = time.time(), 0, 0, 0
+    ops = [op for op in OPS if opts.only in (None, op.name)]
+    sweep = Sweep(tools, opts.peald, mode)
+    for op in ops:
+        try:
+            n, bad = sweep.sweep(op)
+            events += n
+            refused += bad
+            if opts.verbose:
+                print(f'{op.name}: {n} events, failed {bad} times', flush=True)
+        except (Wrong, AssertionError, OSError) as e:
+            wrong += 1
+            sweep.report(op, e)
+            if sweep.daemon.process.poll() is None:
+                sweep.daemon.process.kill()
+            sweep = Sweep(tools, opts.peald, mode)
+    code = sweep.end()
+    print(f'daemon: {len(ops)} things asked, {events} events failed, {refused} of them were seen '
+          f'by who asked; {wrong} wrong; {time.time() - began:.0f} s')
+    sys.exit(1 if wrong or code else 0)
+
+
+if __name__ == '__main__':
+    main()
