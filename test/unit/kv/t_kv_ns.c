@@ -26,7 +26,8 @@ static void t_identify(void **state)
 	assert_int_equal(v->magic, PEAL_ID_MAGIC);
 	assert_int_equal(v->flags, PEAL_ID_IMMUTABLE);
 	assert_true(v->commands >> (PEAL_OPC_MATCH - 0x80) & 1);
-	assert_false(v->commands >> (PEAL_OPC_HINT - 0x80) & 1);
+	assert_true(v->commands >> (PEAL_OPC_HINT - 0x80) & 1);
+	assert_false(v->commands >> (PEAL_OPC_EXEC - 0x80) & 1);
 	assert_int_equal(h.ns->ops->identify(h.ns, 0x00, buf), NVME_ST_OK);
 	/* NCAP: SPDK's host takes 0 for "not there" */
 	assert_int_not_equal(*(uint64_t *)(buf + 8), 0);
