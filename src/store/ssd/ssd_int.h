@@ -331,6 +331,7 @@ struct ssd {
 	struct ssd_head *heads;
 	struct list free_reads[SSD_READ_KINDS];
 	struct list busy_reads; /* oldest first */
+	bool is_straight;	/* memory above is used when it lies right */
 	struct timeout read_timeout;
 	uint32_t nr_late;	/* reads that nobody waits for and that haven't ended */
 	uint32_t nr_reads;	/* under way for somebody, */

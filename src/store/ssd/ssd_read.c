@@ -8,8 +8,8 @@
  *                                                                 read lately (ssd_head.c)
  *
  * The payload goes straight into the memory of the tier above when the get brings some that lies
- * right for the device, in one run; else into a slot of the tier's own (ssd_slot.c), which the view
- * then shows until it is released.
+ * right for the device, in one run, and such memory has huge pages; else into a slot of the tier's
+ * own (ssd_slot.c), which the view then shows until it is released.
  *
  * Nothing is passed on unchecked: the head must be that of this key, version and piece, written at
  * this address in this life of the segment; the payload must fit its seals. What does not fit, or
@@ -386,8 +386,8 @@ static struct read_range read_range(const struct ssd_entry *e, const struct stor
 }
 
 /* Where the range lies in memory of the tier above; NULL: it can't be read there. */
-static uint8_t *read_above(const struct ssd_entry *e, const struct store_io *io,
-			   const struct read_range *g)
+static uint8_t *read_above(const struct ssd *s, const struct ssd_entry *e,
+			   const struct store_io *io, const struct read_range *g)
 {
 	const struct store_into *in = &io->into;
 	struct store_view v = {
@@ -397,8 +397,8 @@ static uint8_t *read_above(const struct ssd_entry *e, const struct store_io *io,
 	struct mem_run run;
 	uint8_t *p;
 
-	if (!in->st || in->ver != e->ver || in->value_len != e->len || g->want < SSD_BLOCK ||
-	    e->len <= SSD_PACKED_MAX)
+	if (!s->is_straight || !in->st || in->ver != e->ver || in->value_len != e->len ||
+	    g->want < SSD_BLOCK || e->len <= SSD_PACKED_MAX)
 		return NULL;
 	if (in->st->ops->runs(&v, off, &run, 1) != 1 || run.len < g->want)
 		return NULL;
@@ -526,7 +526,7 @@ static void read_start(struct ssd_read *r, const struct ssd_entry *e, const stru
 static void read_take(struct ssd *s, struct store_io *io, struct ssd_entry *e)
 {
 	struct read_range g = read_range(e, io);
-	uint8_t *above = read_above(e, io, &g);
+	uint8_t *above = read_above(s, e, io, &g);
 	enum ssd_read_kind kind = read_kind(e, &g, above);
 	struct ssd_read *r = ssd_slot_get(s, kind);
 
