@@ -57,10 +57,9 @@ def _joined(keys: Union[Sequence[Key], bytes]) -> tuple[bytes, bytes, int]:
 class Batches(Base):
     """Batches run one per queue, at most `batches` at once; others wait for their turn.
 
-    How bytes move. Memory of alloc() and register(), with direct=True: by the daemon, in one copy;
-    measured, the quickest way at every size. Other memory: gets of up to 64 KiB through a buffer of
-    the library's, many under way; larger ones by lease and one copy of the client's own, which was
-    the quicker of the two from 256 KiB on and equal at 1 MiB; puts through such a buffer.
+    How bytes move. Memory of alloc() and register(), with direct=True: by the daemon, in one copy.
+    Other memory: gets of up to 64 KiB through a buffer of the library's, many under way; larger
+    ones by lease and one copy of the client's own; puts through such a buffer.
     """
 
     def get_many(
