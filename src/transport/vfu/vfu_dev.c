@@ -175,6 +175,7 @@ int vfu_dev_create(struct vfu *v, int fd)
 		return -ENOMEM;
 	d->vfu = v;
 	d->sock.fd = fd;
+	vfu_sock_init(d);
 	d->bar0_fd = -1;
 	d->view = aligned_alloc(64, bytes);
 	err = d->view ? vfu_dev_peer(d) : -ENOMEM;

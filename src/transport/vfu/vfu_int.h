@@ -265,6 +265,8 @@ struct vfu_sock {
 	bool is_shut;	 /* no more reading or writing */
 	bool is_closing; /* after the reply is out */
 	bool is_running; /* inside its loop */
+	/* the client's time is over: to say VERSION, for the rest of a message, to read a reply */
+	struct timeout late;
 	uint32_t rx_len; /* bytes of this message so far */
 	uint32_t tx_len, tx_at;
 	uint32_t nr_fds, nr_tx_fds;
@@ -283,6 +285,7 @@ struct vfu_sock {
 	};
 };
 
+void vfu_sock_init(struct vfu_dev *d);
 void vfu_sock_start(struct vfu_dev *d);
 void vfu_sock_shut(struct vfu_dev *d);
 void vfu_sock_close(int fd); /* with what lies in it unread */

@@ -14,6 +14,10 @@
  * for as many as a message can carry, and a socket is emptied before it is closed: else the kernel
  * would close what didn't fit, or was never read, on this thread.
  *
+ * A client has VFU_SOCK_LATE_NS to say VERSION, then as long for the rest of a message that it has
+ * begun and to take a reply: connections are few, and whoever only sits on one goes. One that has
+ * said VERSION may be silent for as long as it likes.
+ *
  * While a message waits for something (dev->wait) or its reply doesn't fit into the socket,
  * nothing is read; vfu_dev_resume() and the next POLLOUT go on.
  */
@@ -26,7 +30,8 @@
 #include "core/fd_drop.h"
 #include "transport/vfu/vfu_int.h"
 
-#define VFU_SOCK_BUDGET 16   /* messages in one turn */
+#define VFU_SOCK_BUDGET 16 /* messages in one turn */
+#define VFU_SOCK_LATE_NS 10000000000ull
 #define VFU_SOCK_SCM_MAX 253 /* Linux, SCM_MAX_FD */
 
 union vfu_sock_ctl {
@@ -268,6 +273,26 @@ static void vfu_sock_wait(struct vfu_dev *d, uint32_t mask)
 		.op = IO_POLL, .fd = s->fd, .poll_mask = mask, .end = vfu_sock_ready};
 	s->is_polling = true;
 	reactor_io(vfu_home_reactor(d->vfu), &s->io);
+	if ((!d->ctrl || s->rx_len || s->tx_len) && !s->is_shut && !timeout_is_set(&s->late))
+		timeout_set(vfu_home_reactor(d->vfu), &s->late,
+			    reactor_now_ns(vfu_home_reactor(d->vfu)) + VFU_SOCK_LATE_NS);
+}
+
+static void vfu_sock_late(struct timeout *t)
+{
+	struct vfu_dev *d = container_of(t, struct vfu_dev, sock.late);
+
+	log_some_warn("vfu: %s: %s within %u s, closed", d->host,
+		      !d->ctrl	       ? "no VERSION"
+		      : d->sock.tx_len ? "a reply was not read"
+				       : "half a message and no more of it",
+		      (unsigned)(VFU_SOCK_LATE_NS / 1000000000u));
+	vfu_sock_shut(d);
+}
+
+void vfu_sock_init(struct vfu_dev *d)
+{
+	timeout_init(&d->sock.late, vfu_sock_late);
 }
 
 static void vfu_sock_bad(struct vfu_dev *d, int err)
@@ -291,6 +316,8 @@ static bool vfu_sock_step(struct vfu_dev *d)
 			vfu_sock_wait(d, POLLOUT);
 		else if (s->is_closing)
 			vfu_sock_shut(d);
+		else if (d->ctrl)
+			timeout_cancel(&s->late);
 		return res > 0 && !s->is_shut;
 	}
 	if (d->wait != VFU_WAIT_NONE)
@@ -310,6 +337,8 @@ static bool vfu_sock_step(struct vfu_dev *d)
 	if (res <= 0)
 		return false;
 	vfu_proto_message(d);
+	if (d->ctrl)
+		timeout_cancel(&s->late);
 	return true;
 }
 
@@ -358,6 +387,7 @@ void vfu_sock_shut(struct vfu_dev *d)
 	if (s->is_shut)
 		return;
 	s->is_shut = true;
+	timeout_cancel(&s->late);
 	s->tx_len = 0;
 	vfu_sock_no_tx_fds(d);
 	vfu_sock_drop_fds(s);

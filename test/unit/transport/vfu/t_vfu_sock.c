@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "core/fd_drop.h"
 #include "lingering.h"
+#include "transport/vfu/vfu_int.h"
 
 static const uint8_t version[] = {0, 0, 1, 0};
 
@@ -327,6 +328,55 @@ static void test_lingering(void **state)
 	rig_fini(&r);
 }
 
+static struct vfu_dev *newest(struct rig *r)
+{
+	struct vfu *v = container_of(r->tr, struct vfu, tr);
+
+	return list_last_entry(&v->devs, struct vfu_dev, node);
+}
+
+/* As if its time had come: the test doesn't wait for it. */
+static void be_late(struct rig *r, struct peer *p)
+{
+	struct vfu_dev *d;
+
+	rig_until(r, timeout_is_set(&newest(r)->sock.late));
+	d = newest(r);
+	timeout_cancel(&d->sock.late);
+	d->sock.late.fn(&d->sock.late);
+	assert_true(peer_is_closed(p));
+	peer_close(p);
+}
+
+/* Connections are few: nobody keeps one by saying nothing, or half of something. */
+static void test_late(void **state)
+{
+	struct rig r = {0};
+	struct peer good, p;
+	struct vfio_user_hdr h = {3, VFIO_USER_REGION_READ, 32, 0, 0};
+
+	rig_init(&r, 1, NULL);
+	peer_open(&r, &good, PEER_STOCK);
+	assert_false(timeout_is_set(&newest(&r)->sock.late));
+	peer_connect(&r, &p);
+	be_late(&r, &p);
+	/* in the middle of VERSION; a byte now and then doesn't help */
+	peer_connect(&r, &p);
+	rig_until(&r, timeout_is_set(&newest(&r)->sock.late));
+	send_raw(&p, &h, 7);
+	be_late(&r, &p);
+	/* in the middle of a later message */
+	peer_open(&r, &p, PEER_STOCK);
+	send_raw(&p, &h, sizeof(h));
+	be_late(&r, &p);
+	/* Who has said all may be silent. */
+	peer_reg(&good, 0, 8);
+	rig_steps(&r, 10);
+	assert_false(timeout_is_set(&newest(&r)->sock.late));
+	peer_close(&good);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +384,7 @@ int main(void)
 		cmocka_unit_test(test_slow_reader), cmocka_unit_test(test_malformed),
 		cmocka_unit_test(test_order),	    cmocka_unit_test(test_no_reply),
 		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_lingering),
+		cmocka_unit_test(test_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
