@@ -5,7 +5,6 @@
 #include "ctl/conf.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,19 +69,39 @@ struct kv_class *conf_class_add(struct conf_ns *ns)
 	return cls;
 }
 
+/*
+ * Bytes of the UTF-8 character that s begins with, 0 when it is none: RFC 3629, section 4. Without
+ * memory, so that there is one answer only.
+ */
+static size_t utf8_len(const unsigned char *s)
+{
+	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+	if (s[0] > 0xf4)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	/* too long for what it is; a surrogate; above 10FFFFh */
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
 bool conf_name_check(const char *text)
 {
-	size_t n = strlen(text);
-	json_t *utf8; /* which jansson's texts are and nothing else is */
+	const unsigned char *s = (const unsigned char *)text;
+	size_t n = strlen(text), len;
 
 	if (n < 1 || n >= CONF_NAME_BYTES || strspn(text, "0123456789") == n)
 		return false;
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+	for (size_t i = 0; i < n; i += len) {
+		len = utf8_len(s + i);
+		if (!len || s[i] < ' ' || s[i] == 0x7f)
 			return false;
-	utf8 = json_string(text);
-	json_decref(utf8);
-	return utf8;
+	}
+	return true;
 }
 
 uint64_t conf_mem_available(void)

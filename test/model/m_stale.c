@@ -72,7 +72,7 @@ static void settle(struct run *r)
 static void run_init(struct run *r, const struct row *row)
 {
 	bool is_large = row->stack == DRAM_HOLD_SLICE_MEM;
-	struct m_stack dram = {.dram_bytes = (is_large ? 512 : 256) << 10, .dram_keys = 64};
+	struct m_stack dram = {.dram_bytes = (is_large ? 608 : 352) << 10, .dram_keys = 64};
 	struct mut none = {.kind = MUT_DEL, .state = MUT_ACKED};
 
 	r->row = row;

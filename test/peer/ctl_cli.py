@@ -146,7 +146,7 @@ def test_wrong_user(d):
         assert done.returncode == 3, done
         assert 'Permission denied: root and the user that peald runs as may ask' in done.stderr
     done = cli(d.uri, 'doctor', **who)
-    assert done.returncode == 3 and 'are you its user or root' in done.stdout, done
+    assert done.returncode == 3 and "become root or the daemon's own user" in done.stdout, done
 
 
 @pytest.mark.parametrize('wrong', [

@@ -121,12 +121,52 @@ static void test_bounds(void **state)
 	conf_destroy(c);
 }
 
+/* RFC 3629: every first byte, with what may follow it and with what may not. */
+static void test_name(void **state)
+{
+	static const char *const good[] = {"kv",
+					   "a1",
+					   "1a",
+					   "\xc2\x80",
+					   "\xe0\xa0\x80",
+					   "\xed\x9f\xbf",
+					   "\xee\x80\x80",
+					   "\xf0\x90\x80\x80",
+					   "\xf4\x8f\xbf\xbf"};
+	static const char *const bad[] = {"",
+					  "7",
+					  "a\n",
+					  "\x7f",
+					  "\x80",
+					  "\xc1\xbf",
+					  "\xc2",
+					  "\xc2z",
+					  "\xe0\x9f\xbf",
+					  "\xe2\x82",
+					  "\xed\xa0\x80",
+					  "\xf0\x8f\xbf\xbf",
+					  "\xf4\x90\x80\x80",
+					  "\xf5\x80\x80\x80",
+					  "\xff"};
+	char text[CONF_NAME_BYTES + 1];
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
+		assert_true(conf_name_check(good[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_false(conf_name_check(bad[i]));
+	memset(text, 'n', sizeof(text));
+	text[CONF_NAME_BYTES - 1] = '\0';
+	assert_true(conf_name_check(text));
+	text[CONF_NAME_BYTES - 1] = 'n';
+	text[CONF_NAME_BYTES] = '\0';
+	assert_false(conf_name_check(text));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_inherits),
-		cmocka_unit_test(test_misfits),
+		cmocka_unit_test(test_name),	 cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_inherits), cmocka_unit_test(test_misfits),
 		cmocka_unit_test(test_bounds),
 	};
 
