@@ -138,10 +138,15 @@ struct daemon {
 	char dir[64], path[80], log[80];
 };
 
+struct daemon_memory {
+	uint64_t anon_bytes; /* resident, besides values and pools */
+	uint64_t pool_bytes; /* pools and tables of huge pages, touched or not */
+};
+
 void daemon_start(struct daemon *d, const char *peald, const char *reactors);
 void daemon_stop(struct daemon *d); /* it has to end well, and to leave nothing */
 unsigned daemon_fds(const struct daemon *d);
-uint64_t daemon_anon_bytes(const struct daemon *d);
+struct daemon_memory daemon_memory(const struct daemon *d);
 
 /* From now on this process and the daemon have half of the cores, attackers the rest. */
 void attackers_apart(void);

@@ -137,20 +137,39 @@ unsigned daemon_fds(const struct daemon *d)
 	return nr;
 }
 
-/* What isn't values: those lie in files of memory. */
-uint64_t daemon_anon_bytes(const struct daemon *d)
+/*
+ * What isn't values: those lie in files of memory. Anonymous mappings that were advised to be of
+ * huge pages are pools and tables. Their size is set when they are made; how much of it has been
+ * touched, 2 MiB at a time, is only the most that ever was under way at once. So of those it is the
+ * size that must not grow, and of all else the memory.
+ */
+struct daemon_memory daemon_memory(const struct daemon *d)
 {
-	unsigned long long kib = 0;
-	char path[64], line[256];
+	unsigned long long inode = 0, size = 0, anon = 0, n;
+	struct daemon_memory m = {0};
+	char path[64], line[512];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", d->pid);
+	snprintf(path, sizeof(path), "/proc/%d/smaps", d->pid);
 	f = fopen(path, "re");
 	must(f);
-	while (fgets(line, sizeof(line), f) && sscanf(line, "RssAnon: %llu kB", &kib) != 1)
-		;
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%*x-%*x %*s %*s %*s %llu", &n) == 1)
+			inode = n;
+		else if (sscanf(line, "Size: %llu kB", &n) == 1)
+			size = n << 10;
+		else if (sscanf(line, "Anonymous: %llu kB", &n) == 1)
+			anon = n << 10;
+		else if (strncmp(line, "VmFlags:", 8) != 0)
+			continue;
+		else if (inode == 0 && strstr(line, " hg"))
+			m.pool_bytes += size;
+		else
+			m.anon_bytes += anon;
+	}
 	fclose(f);
-	return kib << 10;
+	must(m.anon_bytes);
+	return m;
 }
 
 /* ---- attackers ---- */
