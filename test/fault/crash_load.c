@@ -7,7 +7,13 @@
  *     crash_load URI STATE load LEVEL SEED NR   NR puts and deletes, 8 under way, or until
  *                                               the daemon is gone
  *     crash_load URI STATE check [lossy]        reads every key; prints "there N must N lost
- *                                               N bytes N". lossy: the device may lose things
+ *                                               N bytes N over N". lossy: the device may lose
+ *                                               things
+ *
+ * lost: acknowledged values that are gone though nothing newer had been sent. over: those that are
+ * gone with a newer generation sent and not acknowledged; what is older dies before what is newer
+ * is written, so a crash between the two leaves a miss. Of those there are as many as were under
+ * way, and no more.
  *
  * $CRASH_LOG names a log of writes as dm-log-writes makes it: each flush that succeeds adds to
  * STATE.snaps how many entries that had then, and a copy of the state.
@@ -268,16 +274,33 @@ static uint64_t which(uint32_t no, const struct key_state *k, const uint8_t *v, 
 	return 0;
 }
 
-/* One key; *lost: bytes of the newest value that was acknowledged, if that is gone. */
-static int check_one(struct peal *p, uint32_t no, struct key_state *k, uint64_t *lost)
+struct sums {
+	uint64_t nr_there, nr_must, nr_lost, bytes, nr_over;
+};
+
+/* The newest value that was acknowledged is gone. */
+static void count_lost(struct sums *sums, uint32_t no, const struct key_state *k)
+{
+	static uint8_t right[VALUE_MAX];
+
+	/* What was begun before the last check is over: that has found what it had left. */
+	if (k->begun >= k->next && k->begun > k->acked) {
+		sums->nr_over++;
+		return;
+	}
+	sums->nr_lost++;
+	sums->bytes += make(right, no, k->acked);
+}
+
+static int check_one(struct peal *p, uint32_t no, struct key_state *k, struct sums *sums)
 {
 	bool must_be = k->begun == k->durable && k->durable && !is_del(k->durable);
-	static uint8_t v[VALUE_MAX], right[VALUE_MAX];
+	static uint8_t v[VALUE_MAX];
 	struct peal_key pk = key(no);
 	ssize_t n = peal_get(p, &pk, v, VALUE_MAX, NULL);
 	uint64_t gen = 0;
 
-	*lost = 0;
+	sums->nr_must += must_be;
 	if (n < 0 && n != -ENOENT) {
 		printf("key %u: %s\n", no, peal_errmsg());
 		return 1;
@@ -292,17 +315,18 @@ static int check_one(struct peal *p, uint32_t no, struct key_state *k, uint64_t 
 		return wrong(no, k, "missing, and it had to be there");
 	}
 	if (gen < k->acked && !is_del(k->acked))
-		*lost = make(right, no, k->acked);
+		count_lost(sums, no, k);
 	/* What comes back from now on is this, or newer than all that was sent. */
 	k->base = k->durable = k->acked = gen;
 	k->next = k->begun + 1;
+	sums->nr_there += gen != 0;
 	return 0;
 }
 
 static int check(const char *uri, struct state *st)
 {
 	struct peal_opts o = {.timeout_ms = 20000};
-	uint64_t nr_there = 0, nr_must = 0, nr_lost = 0, bytes = 0, lost;
+	struct sums sums = {0};
 	struct peal *p;
 	int rc = 0;
 
@@ -310,17 +334,12 @@ static int check(const char *uri, struct state *st)
 		fprintf(stderr, "crash_load: %s\n", peal_errmsg());
 		return 2;
 	}
-	for (uint32_t i = 0; i < NR_KEYS; i++) {
-		struct key_state *k = &st->key[i];
-
-		nr_must += k->durable && k->begun == k->durable && !is_del(k->durable);
-		rc |= check_one(p, i, k, &lost);
-		nr_there += k->base != 0;
-		nr_lost += lost != 0;
-		bytes += lost;
-	}
-	printf("there %llu must %llu lost %llu bytes %llu\n", (unsigned long long)nr_there,
-	       (unsigned long long)nr_must, (unsigned long long)nr_lost, (unsigned long long)bytes);
+	for (uint32_t i = 0; i < NR_KEYS; i++)
+		rc |= check_one(p, i, &st->key[i], &sums);
+	printf("there %llu must %llu lost %llu bytes %llu over %llu\n",
+	       (unsigned long long)sums.nr_there, (unsigned long long)sums.nr_must,
+	       (unsigned long long)sums.nr_lost, (unsigned long long)sums.bytes,
+	       (unsigned long long)sums.nr_over);
 	peal_close(p);
 	return rc;
 }

@@ -166,12 +166,12 @@ class Daemon:
                                 env=dict(os.environ, **env))
 
     def check(self, state, *args):
-        """{there, must, lost, bytes}; what is wrong ends the test."""
+        """{there, must, lost, bytes, over}; what is wrong ends the test."""
         done = subprocess.run([LOAD, self.uri, state, 'check', *args], capture_output=True,
                               text=True, timeout=120, check=False)
         assert done.returncode == 0, f'{done.stdout}{done.stderr}'
         w = done.stdout.split()
-        return {w[i]: int(w[i + 1]) for i in range(0, 8, 2)}
+        return {w[i]: int(w[i + 1]) for i in range(0, 10, 2)}
 
     def keys(self):
         return len(run(PEAL, '-u', self.uri, 'ls').splitlines())
