@@ -83,7 +83,8 @@ static const struct opt namespace_rows[] = {
 	 .arg = "dram|ssd",
 	 .dflt = "dram",
 	 .help = "Where a Store must have arrived before it is answered. ssd: a power cut takes "
-		 "nothing that was answered, and a Store waits for the device; it writes through"},
+		 "nothing that was answered, but a value that was being replaced just then, and a "
+		 "Store waits for the device; it writes through"},
 	{.key = "write",
 	 .kind = OPT_CHOICE,
 	 OPT_FIELD(conf_ns, write),
