@@ -11,7 +11,9 @@
  * program's status, 128 + signal when it was killed, 77 when the kernel has no user notification.
  *
  * Not in the table: what can't fail for want of anything (exit, futex, sigprocmask, getpid),
- * close() (its descriptor is gone whatever it says, and here it would stay open), brk(), which has
+ * close() (its descriptor is gone whatever it says, and here it would stay open), shutdown() (the
+ * only failure of a connected Unix socket's is that it isn't connected any more, and then what
+ * waits for it ends by itself: here it would stay connected), brk(), which has
  * no errno, and io_uring_register(), which core/ calls once, to enable a ring: always 0 on one of
  * ours. Nor are writes of 8 bytes, to eventfds, which only a full counter refuses, and those to
  * standard error, by which the driver knows how far the program is; nth_start.py has a case for
@@ -66,7 +68,7 @@ static const struct call {
 	CALL(pwrite64, ENOSPC), CALL(read, EIO), CALL(readlink, ENOMEM), CALL(readv, EIO),
 	CALL(recvfrom, ENOMEM), CALL(recvmsg, ENOMEM), CALL(rename, EIO), CALL(select, EINTR),
 	CALL(pselect6, EINTR), CALL(sendmsg, ENOBUFS), CALL(sendto, ENOBUFS),
-	CALL(setsockopt, ENOMEM), CALL(shutdown, ENOTCONN), CALL(sigaltstack, ENOMEM),
+	CALL(setsockopt, ENOMEM), CALL(sigaltstack, ENOMEM),
 	CALL(socket, EMFILE), CALL(socketpair, EMFILE), CALL(stat, EIO), CALL(statfs, EIO),
 	CALL(statx, EIO), CALL(timerfd_create, EMFILE), CALL(unlink, EIO), CALL(unlinkat, EIO),
 	CALL(write, ENOSPC), CALL(writev, ENOSPC),
