@@ -84,7 +84,7 @@ def warm(folder, sums):
     """What the SSD holds is there after a kill: the hit rate before and after."""
     fs = rig.LoopFs(folder, 300)
     fs.mount()
-    d = rig.Daemon(folder, f'{fs.at}/data', 'dram' if rig.has_levels() else 'flush')
+    d = rig.Daemon(folder, f'{fs.at}/data', 'dram')
     try:
         d.start()
         d.load(f'{folder}/warm', SEED, 4 * OPS).wait(120)
@@ -97,9 +97,7 @@ def warm(folder, sums):
         fs.close()
         os.rmdir(fs.at)
     print(f'warm: {before} keys before the kill, {after} after')
-    # Written back, what memory holds is lost; that is a third of all here.
-    share = 0.95 if rig.has_levels() else 0.5
-    assert after >= share * before > 0, (before, after)
+    assert after >= 0.95 * before > 0, (before, after)
     sums['before'] += before
     sums['after'] += after
 
@@ -107,9 +105,7 @@ def warm(folder, sums):
 def many(folder, how, nr):
     sums = {'lives': 0, 'there': 0, 'must': 0, 'lost': 0, 'bytes': 0, 'over': 0,
             'before': 0, 'after': 0}
-    levels = ['ssd', 'dram'] if rig.has_levels() else ['flush', 'dram']
-    if not rig.has_levels():
-        rig.LEVELS['dram'] = ''
+    levels = ['ssd', 'dram']
     for level in levels if how == 'kill' else levels[:1]:
         left = nr // 2 if how == 'kill' else nr
         was = dict(sums)

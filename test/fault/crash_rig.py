@@ -191,15 +191,6 @@ LEVELS = {
 }
 
 
-def has_levels():
-    """Whether this daemon has them all: ack and write of a namespace."""
-    with tempfile.NamedTemporaryFile('w', suffix='.yaml') as f:
-        f.write('namespaces:\n- name: kv\n  tiers: dram 16M | ssd /nowhere 64M\n  ack: ssd\n')
-        f.flush()
-        return subprocess.run([PEALD, '--config', f.name, '--check-config'], capture_output=True,
-                              check=False, timeout=60).returncode == 0
-
-
 def fsck(path):
     """No crash leaves damage."""
     done = subprocess.run([PEAL, 'fsck', '--data', path], capture_output=True, text=True,
