@@ -233,7 +233,6 @@ static int ssd_open(struct ssd *s)
 		err = ssd_tables(s);
 	if (err)
 		return err;
-	ssd_health_wrote(s, STORE_WROTE_FIRST, s->dev->zeroed_bytes);
 	s->reinsert.share_1024 = s->opts.reinsert_1024;
 	return ssd_recover(s, is_new);
 }

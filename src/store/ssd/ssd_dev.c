@@ -18,7 +18,6 @@
 #include "base/cleanup.h"
 #include "base/container.h"
 
-#define DEV_ZERO_BYTES (4u << 20)
 /* How long the I/O of a process that was killed may take to end. */
 #define DEV_LOCK_TRIES 500u
 #define DEV_LOCK_NS 20000000
@@ -54,20 +53,6 @@ static const struct ssd_dev_ops dev_ops = {
 	.sync = dev_sync,
 	.close = dev_close,
 };
-
-static int dev_zero(struct ssd_dev *dev)
-{
-	void *zero = aligned_alloc(4096, DEV_ZERO_BYTES);
-	int err = zero ? 0 : -ENOMEM;
-
-	if (zero)
-		memset(zero, 0, DEV_ZERO_BYTES);
-	for (uint64_t off = 0; off < dev->bytes && !err; off += DEV_ZERO_BYTES)
-		err = dev_write(dev, zero,
-				(uint32_t)min_t(uint64_t, DEV_ZERO_BYTES, dev->bytes - off), off);
-	free(zero);
-	return err ? err : dev_sync(dev);
-}
 
 /* Is this process neither gone nor about to be? */
 static bool dev_is_alive(int pid)
@@ -149,6 +134,19 @@ static int dev_sync_folder(const char *path)
 	return fd < 0 || fsync(fd) ? -errno : 0;
 }
 
+/*
+ * Its blocks are taken now, so that no write finds the file system full later; none of them is
+ * written. Where that can't be done it is a hole, and a write without room is one that failed.
+ */
+static int dev_room(int fd, uint64_t bytes)
+{
+	if (fallocate(fd, 0, 0, (off_t)bytes) == 0)
+		return 0;
+	if (errno != EOPNOTSUPP)
+		return -errno;
+	return ftruncate(fd, (off_t)bytes) ? -errno : 0;
+}
+
 /* Under another name until it is whole. */
 static int dev_make(struct ssd_dev *dev, const char *path, uint64_t bytes)
 {
@@ -161,10 +159,9 @@ static int dev_make(struct ssd_dev *dev, const char *path, uint64_t bytes)
 	if (err)
 		return err;
 	dev->bytes = bytes;
-	err = -posix_fallocate(dev->fd, 0, (off_t)bytes);
-	if (!err)
-		err = dev_zero(dev);
-	dev->zeroed_bytes = bytes;
+	err = dev_room(dev->fd, bytes);
+	if (!err && fsync(dev->fd))
+		err = -errno;
 	if (!err && rename(tmp, path))
 		err = -errno;
 	if (!err)
@@ -176,13 +173,14 @@ static int dev_make(struct ssd_dev *dev, const char *path, uint64_t bytes)
 	return err;
 }
 
+/* Of a file, or of the device that the name leads to. */
 static int dev_size(struct ssd_dev *dev)
 {
-	struct stat st;
+	off_t end = lseek(dev->fd, 0, SEEK_END);
 
-	if (fstat(dev->fd, &st))
+	if (end < 0)
 		return -errno;
-	dev->bytes = (uint64_t)st.st_size;
+	dev->bytes = (uint64_t)end;
 	return 0;
 }
 

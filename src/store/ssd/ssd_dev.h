@@ -23,12 +23,11 @@ struct ssd_dev {
 	const struct ssd_dev_ops *ops;
 	int fd;
 	uint64_t bytes;
-	uint64_t zeroed_bytes; /* written to make it */
 };
 
 /*
- * Opens or makes the file and takes its exclusive lock. A new one is allocated and written with
- * zeros, so that nothing of it is an unwritten extent; one that exists keeps its size. -EBUSY:
+ * Opens or makes the file and takes its exclusive lock. A new one is allocated and reads as zeros,
+ * none of it is written; one that exists, or a device, keeps its size. -EBUSY:
  * somebody else has it; -ENOSPC; or what the system said (-EINVAL: no O_DIRECT there).
  */
 int ssd_dev_open(const char *path, uint64_t bytes, struct ssd_dev **dev);

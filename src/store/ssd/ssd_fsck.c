@@ -199,19 +199,37 @@ static int super_read(struct fsck *f)
 
 /* ---- the first pass: every segment by itself ------------------------------------------------- */
 
+/* Is there what was there before the file was made: zeros, or the head of another one? */
+static bool seg_is_unused(const struct fsck *f, const uint8_t *block, uint64_t addr)
+{
+	const struct ssd_seg_head *h = (const struct ssd_seg_head *)block;
+	struct ssd_bind b = {.addr = addr};
+	enum ssd_seg_kind kind;
+
+	if (block[0] == 0 && memcmp(block, block + 1, SSD_BLOCK - 1) == 0)
+		return true;
+	return memcmp(h->uuid, f->super.uuid, 16) != 0 &&
+	       ssd_format_seg_check(block, h->uuid, &kind, &b) == 0;
+}
+
 /* Head and, if there is something, the rest. */
 static void seg_check(struct fsck *f, struct ssd_fsck_seg *out)
 {
 	struct fsck_seg *seg = &f->segs[out->no];
 	struct ssd_bind b = {.addr = out->addr};
+	const uint8_t *head;
 	enum ssd_seg_kind kind;
 
 	if (seg->state == SSD_FSCK_DEAD) {
 		out->state = SSD_FSCK_DEAD;
 		return;
 	}
-	if (ssd_format_seg_check(ssd_fsck_at(f, out->addr, SSD_BLOCK, 0), f->super.uuid, &kind,
-				 &b)) {
+	head = ssd_fsck_at(f, out->addr, SSD_BLOCK, 0);
+	if (seg_is_unused(f, head, out->addr)) {
+		out->state = seg->state = SSD_FSCK_FREE;
+		return;
+	}
+	if (ssd_format_seg_check(head, f->super.uuid, &kind, &b)) {
 		out->state = seg->state = SSD_FSCK_BAD;
 		ssd_fsck_say(f, SSD_FSCK_DAMAGE, out->no, out->addr,
 			     "the segment's head is damaged: what it held is lost");

@@ -262,8 +262,11 @@ static int recover_seg(struct ssd_recover *r, uint32_t seg)
 	enum ssd_seg_kind kind;
 
 	if (s->dev->ops->read(s->dev, r->block, SSD_BLOCK, b.addr) ||
-	    ssd_format_seg_check(r->block, s->super.uuid, &kind, &b))
-		return seg_free(r, seg);
+	    ssd_format_seg_check(r->block, s->super.uuid, &kind, &b)) {
+		/* Never used, or damaged: said to be free with the others. */
+		ssd_seg_set(s, seg, SSD_OPENING);
+		return 0;
+	}
 	s->segs[seg].epoch = b.epoch;
 	s->segs[seg].salt = b.salt;
 	s->epoch = max_t(uint64_t, s->epoch, b.epoch);
@@ -368,27 +371,20 @@ static int recover_room(struct ssd_recover *r)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static int recover_format(struct ssd_recover *r)
+/*
+ * Nothing is written to a segment before it is used: whatever lies there, zeros or what the medium
+ * held before, has no head of this file's id, and nothing that a salt of this file's covers.
+ */
+static void recover_format(struct ssd_recover *r)
 {
-	struct ssd *s = r->s;
-
-	for (uint32_t i = 0; i < s->nr_segs; i++) {
-		struct ssd_bind b = ssd_seg_bind(s, i, 0);
-		int err;
-
-		ssd_format_seg(s->super.uuid, i, SSD_SEG_FREE, &b, r->block);
-		err = s->dev->ops->write(s->dev, r->block, SSD_BLOCK, b.addr);
-		if (err)
-			return err;
-		ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
-		ssd_seg_set(s, i, SSD_FREE);
-	}
-	return s->dev->ops->sync(s->dev);
+	for (uint32_t i = 0; i < r->s->nr_segs; i++)
+		ssd_seg_set(r->s, i, SSD_FREE);
 }
 
 /*
  * Heads that say "free" are written again: what was read may be what a failed sync left in a cache,
- * and below it lie the head and the records of a life that is over. One sync for all.
+ * and below it lie the head and the records of a life that is over. Those that are damaged, and the
+ * places of segments that were never used, are free from now on as well. One sync for all.
  */
 static int recover_free(struct ssd_recover *r)
 {
@@ -460,7 +456,9 @@ int ssd_recover(struct ssd *s, bool is_new)
 	for (uint32_t i = 0; i < s->nr_segs; i++)
 		s->segs[i].state = SSD_LOST;
 	if (r.block && r.scan)
-		err = is_new ? recover_format(&r) : recover_segs(&r);
+		err = is_new ? 0 : recover_segs(&r);
+	if (is_new)
+		recover_format(&r);
 	if (!err)
 		err = ssd_super_write(s);
 	recover_versions(s);

@@ -247,6 +247,39 @@ static void too_small(void **state)
 	fake_disk_fini(&sw.disks.disk[0]);
 }
 
+/*
+ * Whatever the medium held before, here a whole file of ours: a new file is made by its superblocks
+ * alone, and nothing of what lies below is ever found in it.
+ */
+static void used_medium(void **state)
+{
+	struct ssd_world *sw = filled();
+	struct fake_disk *d = ssd_world_disk(sw);
+	uint64_t nr_writes;
+
+	ssd_world_crash(sw, FAKE_KILL); /* segments of all kinds */
+	for (uint32_t i = 0; i < NR_KEYS / 2; i++)
+		assert_int_equal(world_put(&sw->w, i, 2, LEN), 0);
+	fake_disk_crash(d, FAKE_KILL);
+	ssd_world_end(sw);
+	fake_disk_revive(d);
+	memset(d->now, 0, SSD_BLOCK);
+	memset(d->now + d->dev.bytes - SSD_BLOCK, 0, SSD_BLOCK);
+	sw->o.seed = 2;
+	nr_writes = d->nr_writes;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	assert_int_equal(d->nr_writes, nr_writes + 2);
+	assert_int_equal(nr_there(sw), 0);
+	for (uint32_t i = 0; i < 20; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		ssd_world_crash(sw, FAKE_KILL);
+		assert_int_equal(nr_there(sw), 20);
+		assert_int_equal(ssd_world_stats(sw).nr_keys, 20);
+	}
+	ssd_world_destroy(sw);
+}
+
 /* A device that can't even be read: refused, and nothing is made anew over what is there. */
 static void unreadable(void **state)
 {
@@ -299,11 +332,17 @@ static void nth_failure(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lives),       cmocka_unit_test(unsynced),
-		cmocka_unit_test(footer_torn), cmocka_unit_test(smaller_index),
-		cmocka_unit_test(refused),     cmocka_unit_test(too_small),
-		cmocka_unit_test(unreadable),  cmocka_unit_test(nth_failure),
-		cmocka_unit_test(truncated),   cmocka_unit_test(every_sector_flipped),
+		cmocka_unit_test(lives),
+		cmocka_unit_test(unsynced),
+		cmocka_unit_test(footer_torn),
+		cmocka_unit_test(smaller_index),
+		cmocka_unit_test(used_medium),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(too_small),
+		cmocka_unit_test(unreadable),
+		cmocka_unit_test(nth_failure),
+		cmocka_unit_test(truncated),
+		cmocka_unit_test(every_sector_flipped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
