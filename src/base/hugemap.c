@@ -8,6 +8,7 @@
  */
 #include "base/hugemap.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 
 void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off)
@@ -27,4 +28,26 @@ void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off)
 	if (p != MAP_FAILED)
 		(void)madvise(p, bytes, MADV_HUGEPAGE);
 	return p;
+}
+
+void *hugemap_own(size_t bytes)
+{
+	size_t wide = bytes + HUGEMAP_BYTES, before;
+	uint8_t *room;
+
+	if (wide < bytes) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	room = mmap(NULL, wide, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
+	if (room == MAP_FAILED)
+		return room;
+	before = (size_t)(-(uintptr_t)room % HUGEMAP_BYTES);
+	if (before)
+		munmap(room, before);
+	if (HUGEMAP_BYTES - before)
+		munmap(room + before + bytes, HUGEMAP_BYTES - before);
+	(void)madvise(room + before, bytes, MADV_HUGEPAGE);
+	return room + before;
 }

@@ -3,7 +3,9 @@
  * Shared mappings of a file that the processor can walk with huge pages: where the kernel gives a
  * memfd huge pages (transparent ones, /sys/kernel/mm/transparent_hugepage/shmem_enabled "advise"),
  * a mapping profits only if its address and the file's offset agree modulo 2 MiB, which mmap()
- * alone doesn't see to. Random 4 KiB out of gigabytes costs a page walk each otherwise. Any thread.
+ * alone doesn't see to. Random 4 KiB out of gigabytes costs a page walk each otherwise. And memory
+ * of our own that devices read into and write from: of small pages each is a segment of a request.
+ * Any thread.
  */
 #pragma once
 
@@ -17,3 +19,10 @@
  * errno on failure. munmap() as ever.
  */
 void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off);
+
+/*
+ * Zeroed memory of our own, taken when it is touched, from a huge page's border on; of huge pages
+ * where the kernel gives some. munmap(p, bytes) ends it; bytes is a multiple of the page.
+ * MAP_FAILED and errno on failure.
+ */
+void *hugemap_own(size_t bytes);

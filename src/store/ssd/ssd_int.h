@@ -155,6 +155,7 @@ struct ssd_stream {
 	uint8_t nr_tries;
 	uint32_t seg;
 	uint64_t pos; /* in the segment */
+	uint8_t *pack_mem;
 	struct ssd_pack packs[SSD_PACKS];
 	struct ssd_pack *pack;	  /* is being filled */
 	struct ssd_footer *lines; /* blocks, as they will lie */
@@ -322,10 +323,8 @@ struct ssd {
 	struct ssd_piece *pieces;
 	struct ssd_value *values;
 	struct list free_values;
-	uint64_t *seals; /* of all values */
-	void *read_map;
-	size_t read_map_bytes;
-	uint8_t *read_mem; /* of it, that is used */
+	uint64_t *seals;   /* of all values */
+	uint8_t *read_mem; /* of all reads */
 	struct mem_region *read_reg;
 	struct ssd_read *reads;
 	struct ssd_head *heads;

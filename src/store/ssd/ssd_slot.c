@@ -18,11 +18,11 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/hugemap.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
 
 #define SHMEM_HUGE "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
-#define SLOT_HUGE (2u << 20)
 #define SLOT_WAKES 8u /* of one that has become free */
 
 static const struct {
@@ -44,19 +44,13 @@ static size_t slot_bytes(void)
 	return bytes;
 }
 
-/* Aligned by hand: mmap() gives pages. */
 static int slot_map(struct ssd *s)
 {
-	uint8_t *at;
+	uint8_t *at = hugemap_own(slot_bytes());
 
-	s->read_map_bytes = slot_bytes() + SLOT_HUGE;
-	at = mmap(NULL, s->read_map_bytes, PROT_READ | PROT_WRITE,
-		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return -ENOMEM;
-	s->read_map = at;
-	s->read_mem = (uint8_t *)align_up((uintptr_t)at, SLOT_HUGE);
-	madvise(s->read_mem, slot_bytes(), MADV_HUGEPAGE);
+	s->read_mem = at;
 	s->read_reg = mem_host_wrap(s->read_mem, slot_bytes(), MEM_READABLE | MEM_WRITABLE);
 	return s->read_reg ? 0 : -ENOMEM;
 }
@@ -113,8 +107,8 @@ void ssd_slot_fini(struct ssd *s)
 {
 	if (s->read_reg)
 		mem_region_put(s->read_reg);
-	if (s->read_map)
-		munmap(s->read_map, s->read_map_bytes);
+	if (s->read_mem)
+		munmap(s->read_mem, slot_bytes());
 	free(s->reads);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/container.h"
+#include "base/hugemap.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
 
@@ -29,13 +30,16 @@ static int stream_init(struct ssd *s, uint8_t no)
 		st->lines = NULL;
 		return -ENOMEM;
 	}
+	st->pack_mem = hugemap_own(SSD_PACKS * SSD_PACK_BYTES);
+	if (st->pack_mem == MAP_FAILED) {
+		st->pack_mem = NULL;
+		return -ENOMEM;
+	}
 	st->block_mem = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
 	for (uint32_t i = 0; i < SSD_PACKS; i++) {
 		st->packs[i].st = st;
 		list_init(&st->packs[i].appends);
-		st->packs[i].mem = aligned_alloc(SSD_BLOCK, SSD_PACK_BYTES);
-		if (!st->packs[i].mem)
-			return -ENOMEM;
+		st->packs[i].mem = st->pack_mem + (size_t)i * SSD_PACK_BYTES;
 	}
 	return st->block_mem ? 0 : -ENOMEM;
 }
@@ -55,8 +59,8 @@ void ssd_stream_fini(struct ssd *s)
 		struct ssd_stream *st = &s->stream[i];
 
 		must(!st->nr_units && !st->nr_writing);
-		for (uint32_t k = 0; k < SSD_PACKS; k++)
-			free(st->packs[k].mem);
+		if (st->pack_mem)
+			munmap(st->pack_mem, SSD_PACKS * SSD_PACK_BYTES);
 		free(st->block_mem);
 		if (st->lines)
 			munmap(st->lines, (size_t)st->max_lines / SSD_LINES * SSD_BLOCK);

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/container.h"
+#include "base/hugemap.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
 
@@ -31,8 +32,7 @@ static int value_map(struct ssd *s)
 	uint8_t *at;
 
 	s->map_bytes = smalls + larges;
-	at = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE,
-		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	at = hugemap_own(s->map_bytes);
 	if (at == MAP_FAILED)
 		return -ENOMEM;
 	s->map = at;

@@ -63,9 +63,28 @@ static void t_maps(void **state)
 	close(fd);
 }
 
+/* Aligned, zeroed, and ended whole. */
+static void t_own(void **state)
+{
+	static const size_t sizes[] = {4096, 2u << 20, (2u << 20) + 4096, 9u << 20};
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		unsigned before = nr_maps();
+		uint8_t *p = hugemap_own(sizes[i]);
+
+		assert_true(p != MAP_FAILED);
+		assert_int_equal((uintptr_t)p % HUGEMAP_BYTES, 0);
+		assert_int_equal(p[0] | p[sizes[i] / 2] | p[sizes[i] - 1], 0);
+		memset(p, 1, sizes[i]);
+		assert_int_equal(munmap(p, sizes[i]), 0);
+		assert_int_equal(nr_maps(), before);
+	}
+	assert_true(hugemap_own(SIZE_MAX & ~(size_t)4095) == MAP_FAILED);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(t_maps)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(t_maps), cmocka_unit_test(t_own)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
