@@ -141,7 +141,14 @@ enum {
 	 * GET: nobody waits for it. Devices serve others first, and it is neither hit nor miss
 	 */
 	STORE_BACKGROUND = 1u << 4,
+	/*
+	 * GET: more of a value whose first bytes another GET has asked for: a use, a hit or a miss
+	 * are that one's
+	 */
+	STORE_CONTINUES = 1u << 5,
 };
+/* Neither hit nor miss. */
+#define STORE_UNCOUNTED (STORE_BACKGROUND | STORE_CONTINUES)
 
 /*
  * A pinned value, or an unpublished buffer. Plain data: may be moved while it is not being

@@ -87,7 +87,7 @@ static void store_read_ask(struct store_read *rd)
 	must(sl->state == SLOT_FREE);
 	sl->state = SLOT_ASKED;
 	sl->io.op = STORE_GET;
-	sl->io.flags = rd->flags;
+	sl->io.flags = rd->flags | (rd->issued > rd->off ? STORE_CONTINUES : 0);
 	sl->io.key = rd->key;
 	sl->io.off = rd->issued;
 	sl->io.len = store_read_ask_end(rd) - rd->issued;

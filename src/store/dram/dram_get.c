@@ -17,7 +17,7 @@ static void get_touch(struct dram *d, struct dram_entry *e, uint8_t flags)
 {
 	if (flags & STORE_NO_TOUCH)
 		return;
-	if (!(flags & STORE_BACKGROUND))
+	if (!(flags & STORE_UNCOUNTED))
 		counter_add(&d->count.hits, 1);
 	if (!e->is_parked)
 		evict_touch(&d->evict, dram_index_no(&d->ix, e));
@@ -46,7 +46,7 @@ static void get_sized(struct store_io *io, int res)
 
 static void get_below(struct dram *d, struct store_io *io)
 {
-	if (!(io->flags & (STORE_NO_TOUCH | STORE_BACKGROUND)))
+	if (!(io->flags & (STORE_NO_TOUCH | STORE_UNCOUNTED)))
 		counter_add(&d->count.misses, 1);
 	if (!d->st.below) {
 		store_done(io, -ENOENT);

@@ -51,7 +51,7 @@ static void read_came(struct store_io *io, int res)
 /* There is a value, but not for us to give: the tier below may have that very version. */
 static void read_gone(struct store_io *io, uint64_t ver)
 {
-	if (!(io->flags & STORE_BACKGROUND))
+	if (!(io->flags & STORE_UNCOUNTED))
 		counter_add(&ssd_of(io->at)->count.misses, 1);
 	if (!io->at->below) {
 		store_done(io, -ENOENT);
@@ -170,7 +170,7 @@ static void read_give(struct ssd_read *r)
 	struct ssd *s = r->s;
 	struct store_io *io = r->io;
 
-	if (!r->is_background)
+	if (!(io->flags & STORE_UNCOUNTED))
 		counter_add(&s->count.hits, 1);
 	counter_add(r->into.st ? &s->count.straight_bytes : &s->count.staged_bytes, r->want);
 	read_view(r, io);
@@ -543,7 +543,7 @@ static void read_take(struct ssd *s, struct store_io *io, struct ssd_entry *e)
 		r->into = io->into;
 		io->into.st = NULL;
 	}
-	if (!(io->flags & (STORE_NO_TOUCH | STORE_BACKGROUND)))
+	if (!(io->flags & (STORE_NO_TOUCH | STORE_UNCOUNTED)))
 		e->hits += e->hits < SSD_HITS_MAX;
 	read_start(r, e, &g);
 }
@@ -554,7 +554,7 @@ void ssd_read_get(struct store *st, struct store_io *io)
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
 
 	if (!e) {
-		if (!(io->flags & STORE_BACKGROUND))
+		if (!(io->flags & STORE_UNCOUNTED))
 			counter_add(&s->count.misses, 1);
 		store_down(io, NULL);
 		return;

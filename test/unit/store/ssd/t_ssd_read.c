@@ -96,7 +96,7 @@ static void ranges(void **state)
 	ssd_world_destroy(sw);
 }
 
-/* All parts at once: the bytes of the value and a block for each piece. */
+/* All parts at once: the bytes of the value and a block for each piece; one hit. */
 static void eager(void **state)
 {
 	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
@@ -116,7 +116,12 @@ static void eager(void **state)
 		most = lens[i] > SSD_PACKED_MAX ? align_up(lens[i], SSD_BLOCK) + 4 * SSD_BLOCK
 						: STORE_READ_AHEAD * 2 * SSD_BLOCK;
 		assert_true(read_bytes(sw) - before <= most);
+		assert_int_equal(ssd_world_stats(sw).hits, i + 1);
 	}
+	reader_start(sw, &r, 99, true);
+	world_until(&sw->w, &r.is_over);
+	assert_int_equal(r.res, -ENOENT);
+	assert_int_equal(ssd_world_stats(sw).misses, 1);
 	ssd_world_destroy(sw);
 }
 
