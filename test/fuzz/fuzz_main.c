@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target without libFuzzer: the files that are named, or a number of random inputs
+ * Runs a fuzz target without libFuzzer: files, or those of a folder, or a number of random inputs
  * from a seed, each a few mutations away from the one before. So that every target is built and
- * run by every build; finding things is libFuzzer's job (-Dfuzz=true with clang).
+ * run by every build; finding things is libFuzzer's job (bench/fuzz).
  *
- *	fuzz_sqe 1000 | fuzz_sqe FILE...
+ *	fuzz_sqe 1000 | fuzz_sqe FILE|FOLDER...
  */
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,24 @@ static int run_file(const char *path)
 	fclose(f);
 	LLVMFuzzerTestOneInput(input, n);
 	return 0;
+}
+
+static int run_path(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *d;
+	char name[4096];
+	int err = 0;
+
+	if (!dir)
+		return run_file(path);
+	while ((d = readdir(dir))) {
+		snprintf(name, sizeof(name), "%s/%s", path, d->d_name);
+		if (d->d_name[0] != '.')
+			err |= run_file(name);
+	}
+	closedir(dir);
+	return err;
 }
 
 static int run_random(unsigned long nr)
@@ -65,6 +84,6 @@ int main(int argc, char **argv)
 	if (argc == 2 && *end == 0)
 		return run_random(nr);
 	for (int i = 1; i < argc; i++)
-		err |= run_file(argv[i]);
+		err |= run_path(argv[i]);
 	return err;
 }
