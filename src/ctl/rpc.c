@@ -192,7 +192,10 @@ static bool rpc_begin(struct rpc_msg *msg, json_t *raw)
 		return false;
 	}
 	name = json_string_value(json_object_get(raw, "method"));
-	*req = (struct rpc_req){.msg = msg, .id = json_object_get(raw, "id"), .raw = raw};
+	*req = (struct rpc_req){.msg = msg,
+				.id = json_object_get(raw, "id"),
+				.raw = raw,
+				.nr_failed = rpc_mem_failed()};
 	req->method = rpc_find(msg->rpc, name);
 	if (!req->method) {
 		snprintf(text, sizeof(text), "'%.64s' is no method, expected one of rpc.methods",
@@ -246,7 +249,8 @@ void rpc_req_done(struct rpc_req *req, json_t *result)
 {
 	struct rpc_msg *msg = req->msg;
 
-	if (!result) {
+	if (!result || rpc_mem_failed() != req->nr_failed) {
+		json_decref(result);
 		rpc_req_fail(req, -ENOMEM, "no memory");
 		return;
 	}
@@ -273,6 +277,7 @@ void rpc_req_fail(struct rpc_req *req, int err, const char *fmt, ...)
 
 static void rpc_parse(struct rpc_msg *msg, const char *text, size_t n)
 {
+	uint64_t nr_failed = rpc_mem_failed();
 	char what[RPC_TEXT_BYTES];
 	json_error_t e;
 
@@ -280,7 +285,10 @@ static void rpc_parse(struct rpc_msg *msg, const char *text, size_t n)
 	msg->root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
 	if (!msg->root) {
 		snprintf(what, sizeof(what), "this is no JSON: %s at column %d", e.text, e.column);
-		rpc_refuse(msg, NULL, RPC_PARSE_ERROR, what);
+		if (rpc_mem_failed() != nr_failed)
+			rpc_refuse(msg, NULL, RPC_INTERNAL, "no memory");
+		else
+			rpc_refuse(msg, NULL, RPC_PARSE_ERROR, what);
 		msg->is_lost = true;
 		msg->at = 1;
 		return;

@@ -70,19 +70,27 @@ struct rpc {
 
 struct rpc_msg;
 
+/* jansson's allocations, from now on, count when they fail. Before there are threads. */
+void rpc_mem_init(void);
+uint64_t rpc_mem_failed(void);
+
 struct rpc_req {
 	struct rpc_msg *msg;
 	const struct rpc_method *method;
 	struct rpc_arg args[RPC_PARAMS_MAX];
-	json_t *id;  /* NULL: a notification */
-	json_t *raw; /* the request, which args point into */
-	void *priv;  /* the method's own */
+	json_t *id;	    /* NULL: a notification */
+	json_t *raw;	    /* the request, which args point into */
+	void *priv;	    /* the method's own */
+	uint64_t nr_failed; /* rpc_mem_failed() when it began */
 };
 
 /* What method works on: struct rpc's arg. */
 void *rpc_arg_of(const struct rpc_req *req);
 const struct rpc *rpc_of(const struct rpc_req *req);
-/* Takes the result over; NULL: no memory. */
+/*
+ * Takes the result over; NULL: no memory. So is whatever was built while jansson had none for a
+ * part of it.
+ */
 void rpc_req_done(struct rpc_req *req, json_t *result);
 /* err: -errno. The text says what was wrong and what was expected. */
 __attribute__((format(printf, 3, 4))) void rpc_req_fail(struct rpc_req *req, int err,

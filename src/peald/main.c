@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/log_thread.h"
 #include "base/parse.h"
+#include "ctl/rpc.h"
 #include "mem/mem.h"
 #include "peald/peald_node.h"
 
@@ -51,6 +52,7 @@ int main(int argc, char **argv)
 		log_err("peald does not start: configuration: %s", strerror(ENOMEM));
 		return 1;
 	}
+	rpc_mem_init();
 	opt_args_parse(argc, argv, c);
 	log_set_level(c->log_level);
 	main_limits();

@@ -130,15 +130,32 @@ static void test_later(void **state)
 	assert_null(reply);
 }
 
+/* jansson leaves out what it has no memory for: such a document isn't sent. */
+static void test_no_memory(void **state)
+{
+	json_t *list = json_array();
+
+	start(CALL("\"method\":\"wait\",\"id\":1"));
+	assert_int_equal(json_array_append_new(list, json_stringn_nocheck("x", PTRDIFF_MAX)), -1);
+	assert_int_equal(json_array_append_new(list, json_integer(1)), 0);
+	rpc_req_done(waiting, list);
+	assert_non_null(strstr(reply, "-32603"));
+	assert_non_null(strstr(reply, "no memory"));
+	/* The next one has its answer. */
+	says(CALL("\"method\":\"echo\",\"id\":\"x\",\"params\":[5]"), "\"result\":[5,");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_mistakes),
-		cmocka_unit_test(test_batches),
-		cmocka_unit_test(test_later),
+		cmocka_unit_test(test_calls),	  cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_batches),	  cmocka_unit_test(test_later),
+		cmocka_unit_test(test_no_memory),
 	};
-	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+	int rc;
+
+	rpc_mem_init();
+	rc = cmocka_run_group_tests(tests, NULL, NULL);
 
 	free(reply);
 	return rc;
