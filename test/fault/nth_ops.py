@@ -34,7 +34,8 @@ class Wrong(Exception):
 
 
 def value(i):
-    return (struct.pack('<I', i * 2654435761 & 0xffffffff) * 1024 + os.path.sep.encode() * 4096) * 8
+    return b''.join(struct.pack('<I', (16 * i + page + 1) * 2654435761 & 0xffffffff) * 1024
+                    for page in range(VALUE // 4096))
 
 
 def key(i):
@@ -47,6 +48,7 @@ class Subject(Host):
     def __init__(self, folder, daemon, is_attached=True):
         self.folder, self.daemon = folder, daemon
         self.sock = None
+        self.turn = 0  # no two commands in a row have the same number
         if is_attached:
             self.open()
 
@@ -112,16 +114,14 @@ class Subject(Host):
         except OSError:
             return True
 
-    def bell(self, qid, is_cq, val):
-        struct.pack_into('<I', self.bells, (2 * qid + is_cq) * 4, val)
-
     def submit(self, qid, sqe):
         q = self.queues[qid]
         self.mem[q[0] + 64 * q[2]:q[0] + 64 * q[2] + 64] = sqe
         q[2] = (q[2] + 1) % DEPTH
         self.bell(qid, False, q[2])
 
-    def reap(self, qid):
+    def reap(self, qid, cid=None):
+        """The next completion; of command cid, where only one is under way."""
         q = self.queues[qid]
         at, end, turns = q[1] + 16 * q[3], time.monotonic() + WAIT_S, 0
         while struct.unpack_from('<H', self.mem, at + 14)[0] & 1 != q[4]:
@@ -131,7 +131,9 @@ class Subject(Host):
                 raise self.failed(Failed('hung up'))
             if time.monotonic() > end:
                 raise Wrong('no completion')
-        dw0, dw1, _, _, _, st = struct.unpack_from('<IIHHHH', self.mem, at)
+        dw0, dw1, head, _, got, st = struct.unpack_from('<IIHHHH', self.mem, at)
+        if cid is not None and (got, head) != (cid, q[2]):
+            raise Wrong(f'completion of {got}, head {head}; expected {cid}, head {q[2]}')
         q[3] = (q[3] + 1) % DEPTH
         q[4] ^= q[3] == 0
         self.bell(qid, True, q[3])
@@ -149,14 +151,15 @@ class Subject(Host):
         prp2 = prp + 4096 if prp else 0
         self.submit(qid, struct.pack('<BBHI8sQQQ4I8s', opc, 0, cid, nsid, key[:8], 0, prp, prp2,
                                      dw10, dw11, dw12, dw13, key[8:]))
-        return self.reap(qid)[:2]
+        return self.reap(qid, cid)[:2]
 
     def kv(self, opc, i, nbytes=0, nsid=KV, dw11=16, dw12=0, dw13=0):
         """A KV command with its data at OUT, by one SGL data block: (status, dw0)."""
         k = key(i)
-        self.submit(1, struct.pack('<BBHI8sQQII4I8s', opc, 0x40, i & 0xfff, nsid, k[:8], 0,
+        self.turn = (self.turn + 1) % 30000
+        self.submit(1, struct.pack('<BBHI8sQQII4I8s', opc, 0x40, 1000 + self.turn, nsid, k[:8], 0,
                                    IOVA + OUT, nbytes, 0, nbytes, dw11, dw12, dw13, k[8:]))
-        st, dw0, _ = self.reap(1)
+        st, dw0, _ = self.reap(1, 1000 + self.turn)
         return st, dw0
 
     def good(self, answer):
@@ -316,7 +319,8 @@ def record(s):
 def aer(s):
     """Asked for and never answered: it goes with the queue."""
     s.submit(0, struct.pack('<BBHI56x', 0x0c, 0, 77, 0))
-    return s.command(0, 0x08, dw10=77 << 16)[0] is not None
+    s.submit(0, struct.pack('<BBHI32xI20x', 0x08, 0, 78, 0, 77 << 16))
+    return sorted(s.reap(0)[0] for _ in range(2))
 
 
 # ---- messages ----
