@@ -29,7 +29,7 @@ struct blk_ns_opts {
 /*
  * Not yet added to the subsystem. -ENOENT: no file and no size; -EINVAL: the size is none, no
  * multiple of the block, or another than the file's; -EWOULDBLOCK: another daemon has it; -errno.
- * Before the reactors run, or on worker 0's reactor, which the open() may then hold up.
+ * Before the reactors run, or on the home reactor, which the open() may then hold up.
  */
 int blk_ns_create(struct tgt_subsys *ss, const struct blk_ns_opts *o, struct tgt_ns **ns);
 uint64_t blk_ns_bytes(const struct tgt_ns *ns);

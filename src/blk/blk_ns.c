@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A block namespace: its file, its staging buffers, its making and its end. Made and ended on
- * worker 0's reactor, or before the reactors run.
+ * the home reactor, or before the reactors run.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -27,7 +27,7 @@ static const struct uri_opt {
 	{"dram", parse_size, offsetof(struct uri, dram_bytes), 1, 1ull << 50, "a size such as 1G"},
 	{"ssd", parse_size, offsetof(struct uri, ssd_bytes), 1, 1ull << 50, "a size such as 100G"},
 	{"linger", parse_u64, offsetof(struct uri, linger_s), 1, 31536000, "seconds, 1 to a year"},
-	{"reactors", parse_u64, offsetof(struct uri, nr_reactors), 1, 32, "1 to 32"},
+	{"reactors", parse_u64, offsetof(struct uri, nr_reactors), 1, 31, "1 to 31"},
 };
 #define URI_NR_OPTS (sizeof(uri_opts) / sizeof(uri_opts[0]))
 

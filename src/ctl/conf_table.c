@@ -209,9 +209,10 @@ static const struct opt daemon_rows[] = {
 	 .kind = OPT_NUMBER,
 	 OPT_FIELD(conf, nr_reactors),
 	 .min = 1,
-	 .max = 32,
+	 .max = 31,
 	 .dflt = "1",
-	 .help = "Threads that serve commands, 1 to 32. Keys are spread over them"},
+	 .help = "Threads that serve commands, 1 to 31. Keys are spread over them. Connections and "
+		 "all that may take long have one more"},
 	{.name = "ns",
 	 .letter = 'n',
 	 .arg = "NAME=SIZE[,rw]",

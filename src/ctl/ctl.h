@@ -4,7 +4,7 @@
  * serves /metrics and /healthz over HTTP. It holds no lock that a reactor takes and touches nothing
  * of theirs: what it wants to know or done goes to a reactor as a message, and comes back as one.
  *
- *   socket, HTTP -> control thread --mbox_post-> reactor 0 -> (others) -> control thread -> reply
+ *   socket, HTTP -> control thread --mbox_post-> the home -> (others) -> control thread -> reply
  *
  * Nothing is open that the configuration doesn't name. Made and stopped on the main thread.
  */

@@ -65,12 +65,12 @@ int ctl_fd_add(struct ctl *c, struct ctl_fd *f); /* 0 or -errno */
 void ctl_fd_set(struct ctl *c, struct ctl_fd *f, uint32_t events);
 void ctl_fd_del(struct ctl *c, struct ctl_fd *f);
 
-/* ---- to reactor 0 and back ---- */
+/* ---- to the home and back ---- */
 
 struct ctl_call {
 	struct mbox_msg msg;
 	struct ctl *c;
-	/* On reactor 0, in a turn of it. Ends, now or later, with ctl_call_end() on any reactor. */
+	/* On the home, in a turn of it. Ends, now or later, with ctl_call_end() on any reactor. */
 	void (*run)(struct ctl_call *call);
 	void (*done)(struct ctl_call *call); /* on the control thread; frees the call */
 };
@@ -78,7 +78,7 @@ void ctl_call_start(struct ctl *c, struct ctl_call *call);
 void ctl_call_end(struct ctl_call *call);
 static inline struct reactor *ctl_home(const struct ctl *c)
 {
-	return c->node->reactors[0];
+	return tgt_node_home(c->node)->reactor;
 }
 
 /* ---- rpc_sock.c ---- */

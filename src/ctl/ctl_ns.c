@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding and holding a namespace; see ctl_ns.h. What has a namespace as parameter or result runs
- * on reactor 0, the only one that takes namespaces away; the rest on the control
+ * on the home, the only one that takes namespaces away; the rest on the control
  * thread.
  * tidy: no-test: t_ctl.c names namespaces
  */

@@ -15,9 +15,9 @@ struct ctl_ns_ref {
 	char name[64];
 };
 struct ctl_ns_ref ctl_ns_ref(const struct rpc_arg *a);
-/* On reactor 0. NULL: there is none. */
+/* On the home. NULL: there is none. */
 struct tgt_ns *ctl_ns_find(struct ctl *c, const struct ctl_ns_ref *ref);
-/* On reactor 0: until ctl_ns_put() it isn't destroyed, as if a command were in it. */
+/* On the home: until ctl_ns_put() it isn't destroyed, as if a command were in it. */
 struct tgt_ns *ctl_ns_get(struct ctl *c, const struct ctl_ns_ref *ref);
 void ctl_ns_put(struct tgt_ns *ns);
 /* The classes of a KV namespace as they are now. */
@@ -26,7 +26,7 @@ struct ctl_ns_classes {
 	struct kv_class *of; /* the caller's to free */
 	struct kv_class_stats st;
 };
-int ctl_ns_classes(const struct tgt_ns *ns, struct ctl_ns_classes *to); /* reactor 0; -ENOMEM */
+int ctl_ns_classes(const struct tgt_ns *ns, struct ctl_ns_classes *to); /* the home; -ENOMEM */
 /* "namespace 'x' isn't there, expected one of ns.list" */
 void ctl_ns_missing(struct rpc_req *req, const struct ctl_ns_ref *ref);
 /* "namespace 'x' is a block namespace, WHY, expected a key-value one"; why may be "" */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gathering figures; see ctl_stat.h. Asked on the control thread; each function below says on which
- * reactor it runs. Namespaces are read on reactor 0, which alone takes them away, within one turn
+ * reactor it runs. Namespaces are read on the home, which alone takes them away, within one turn
  * each.
  * tidy: no-test: t_ctl.c reads figures
  */

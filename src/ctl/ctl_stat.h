@@ -2,7 +2,7 @@
 /*
  * Figures of the whole daemon at one time, gathered by the reactors themselves:
  *
- *   control thread -> reactor 0 -> a round: each reactor writes down its own worker's -> reactor 0:
+ *   control thread -> the home -> a round: each reactor writes down its own worker's -> the home:
  *   one namespace a turn -> control thread: done()
  *
  * Counters are summed when they are read, never on the data path; a gathering costs each reactor a

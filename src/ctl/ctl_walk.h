@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over all keys of a namespace on reactor 0, a page at a time: deleting those of a class or
+ * A walk over all keys of a namespace on the home, a page at a time: deleting those of a class or
  * all, or counting what each class has. Commands go on meanwhile; what is stored while a walk is
  * under way may be met or not.
  */

@@ -2,7 +2,7 @@
 /*
  * Methods about the classes of a namespace: what its values' 16 bits stand for, and which of them
  * it takes (kv_class.c). What is changed here isn't in the configuration file, and gone with the
- * daemon. run() is reactor 0's, the JSON the control thread's.
+ * daemon. run() is the home's, the JSON the control thread's.
  * tidy: no-test: t_ctl_walk.c and test/peer/ctl_rpc.py ask
  */
 #include <errno.h>

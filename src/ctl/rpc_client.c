@@ -2,7 +2,7 @@
 /*
  * client.list: who is attached and what each has done.
  *
- *   reactor 0 -> the transport's list, by a round -> reactor 0: leases, a namespace a turn -> JSON
+ *   the home -> the transport's list, by a round -> the home: leases, a namespace a turn -> JSON
  *
  * One list at a time: who asks meanwhile is told to try later.
  * tidy: no-test: t_vfu_list.c lists, test/peer/ctl_rpc.py asks a daemon
@@ -24,7 +24,7 @@ struct client_call {
 	uint64_t leases[TR_HOSTS_MAX], lease_bytes[TR_HOSTS_MAX];
 };
 
-/* ---- reactor 0 ---- */
+/* ---- the home ---- */
 
 static void client_next(struct mbox_msg *m)
 {

@@ -38,7 +38,7 @@ static void info_run(struct rpc_req *req)
 	rpc_req_done(req, json_pack("{s:s, s:s, s:i, s:f, s:i, s:s}", "name", "peald", "version",
 				    PEAL_VERSION, "pid", (int)getpid(), "uptime_seconds",
 				    (double)(mono_ns() - c->born_ns) / 1e9, "reactors",
-				    (int)c->node->nr, "config_file", c->conf->file));
+				    (int)tgt_node_nr_io(c->node), "config_file", c->conf->file));
 }
 
 const struct rpc_method rpc_daemon_info = {

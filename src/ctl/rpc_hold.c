@@ -5,13 +5,13 @@
  * deadlines; admin commands go on. It ends by itself after the time that was asked for: a script
  * that dies holds nobody up for ever.
  *
- *   reactor 0: round: each worker is held -> every ms: a round that counts what is under way -> 0
+ *   the home: round: each worker is held -> every ms: a round that counts what is under way -> 0
  *
  * The last word counts: quiesce, resume and the end of the time each take a new number, and a
  * quiesce that waits and finds another number than its own is over, and fails. Only the first round
  * of a call holds or lets go; rounds reach a worker in the order in which they began.
  *
- * Runs on reactor 0 but for the JSON.
+ * Runs on the home but for the JSON.
  */
 #include <errno.h>
 
@@ -79,7 +79,7 @@ static void hold_round(struct hold_call *h)
 	atomic_store(&h->nr_busy, 0);
 	h->round.fn = hold_set;
 	h->round.done = hold_counted;
-	reactor_round_start(&h->round, node->reactors[0], node->reactors, node->nr);
+	reactor_round_start(&h->round, tgt_node_home(node)->reactor, node->reactors, node->nr);
 }
 
 /* ---- the end that nobody asked for ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Methods about keys: where one lies, how many there are of each class, and deleting all of a class
- * or of a namespace. The work is reactor 0's (ctl_walk.c) or the key's owner's (store_where.c), the
+ * or of a namespace. The work is the home's (ctl_walk.c) or the key's owner's (store_where.c), the
  * JSON the control thread's.
  * tidy: no-test: test/peer/ctl_rpc.py asks a daemon
  */

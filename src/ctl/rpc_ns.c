@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Methods about namespaces: what there is, making one, another size, its end, a flush. The request
- * is copied into a call; run() and what follows is reactor 0's, done() and the JSON the control
+ * is copied into a call; run() and what follows is the home's, done() and the JSON the control
  * thread's.
  * tidy: no-test: test/peer/ctl_rpc.py asks a daemon
  */
@@ -58,7 +58,7 @@ static void ns_failed(struct ns_call *n)
 			rpc_req_fail(n->req, n->err,
 				     "size: %llu is too little, expected more than 1 MiB for each "
 				     "of %u reactors and what the index takes",
-				     (unsigned long long)n->bytes, n->call.c->node->nr);
+				     (unsigned long long)n->bytes, tgt_node_nr_io(n->call.c->node));
 			return;
 		}
 		/* fall through */

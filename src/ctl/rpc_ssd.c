@@ -2,7 +2,7 @@
 /*
  * Methods about the devices below SSD tiers, and an operator's word to such tiers: worn or not,
  * read-only or off, how many bytes a day, which keys are not to be written again. A word to a tier
- * starts on reactor 0 and goes round its owners (store_health.c); the devices are the watch
+ * starts on the home and goes round its owners (store_health.c); the devices are the watch
  * thread's, and asked at once. JSON on the control thread.
  * tidy: no-test: test/peer/ctl_ssd.py asks a daemon
  */

@@ -36,7 +36,7 @@ struct kv_ns_opts {
 	void *build_arg;
 };
 
-/* Not yet added to the subsystem. -errno. Before the reactors run, or on worker 0's reactor. */
+/* Not yet added to the subsystem. -errno. Before the reactors run, or on the home reactor. */
 int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_ns **ns);
 struct store_set *kv_ns_store(struct tgt_ns *ns);
 bool kv_ns_is(const struct tgt_ns *ns); /* is it one of ours? */
@@ -45,7 +45,7 @@ int kv_ns_key(const uint8_t b[16], uint8_t len, struct store_key *key);
 
 /*
  * What the 16 bits of a value's class mean (kv_class.c): STORE_EX of a class that isn't registered
- * is refused in a namespace that has any. Changed and listed on worker 0, or before the reactors
+ * is refused in a namespace that has any. Changed and listed on the home, or before the reactors
  * run.
  */
 #define KV_CLASSES_MAX 256u /* of a namespace */

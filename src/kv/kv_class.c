@@ -5,7 +5,7 @@
  * which then says nothing to anybody but its users. A class that goes leaves its values where they
  * are: they can be read, and purged; only no new ones come.
  *
- * The list is worker 0's, sorted by id. What a command asks is a number and a bit, which any worker
+ * The list is the home's, sorted by id. What a command asks is a number and a bit, which any worker
  * reads: a STORE_EX that is under way while its class goes may still be stored.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The KV command set as the target registers it: command effects (log 05h, CSI 1), Identify of the
- * command set (CNS 06h) and the making of namespaces by Namespace Management. Worker 0's reactor.
+ * command set (CNS 06h) and the making of namespaces by Namespace Management. The home reactor.
  * tidy: no-test: t_kv_ns.c looks at what it says
  */
 #include <errno.h>

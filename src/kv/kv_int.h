@@ -28,7 +28,7 @@ struct kv_ns {
 	_Atomic uint32_t nr_rounds; /* of kv_ns_ctrl_gone() under way */
 	_Atomic uint32_t nr_alerts;
 	struct kv_lease_table *leases[REACTORS_MAX]; /* one per worker, that worker's */
-	/* kv_class.c: worker 0 changes them, all look at how many there are and whether one is */
+	/* kv_class.c: the home changes them, all look at how many there are and whether one is */
 	struct kv_class *classes;
 	_Atomic uint32_t nr_classes;
 	_Atomic uint64_t class_bits[1u << 10];

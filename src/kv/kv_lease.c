@@ -386,7 +386,7 @@ void kv_lease_release(struct tgt_req *req)
 	uint64_t id = (uint64_t)req->sqe.cdw11 << 32 | req->sqe.cdw10;
 	unsigned w = id >> 16 & 0xffff;
 
-	if (w >= node->nr) {
+	if (w >= tgt_node_nr_io(node)) {
 		tgt_req_complete(req, NVME_ST_KEY_NOT_FOUND);
 		return;
 	}

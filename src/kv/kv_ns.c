@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A KV namespace: its store set, one dram per shard under it unless a test builds another stack,
- * its leases, its making and its end. Made and ended on worker 0's reactor (or before the reactors
+ * its leases, its making and its end. Made and ended on the home reactor (or before the reactors
  * run).
  */
 #include <errno.h>
@@ -132,7 +132,7 @@ static void ns_round_start(struct ns_round *nr,
 
 	nr->round.fn = fn;
 	nr->round.done = done;
-	reactor_round_start(&nr->round, nr->home, node->reactors, node->nr);
+	reactor_round_start(&nr->round, nr->home, node->reactors, tgt_node_nr_io(node));
 }
 
 /* Without memory for the round its leases end by time instead. */
@@ -195,7 +195,7 @@ static void ns_leases_dropped(struct reactor_round *rd)
 	const struct tgt_node *node = tgt_subsys_node(kn->ns.subsys);
 	unsigned busy = atomic_load(&kn->nr_rounds);
 
-	for (unsigned i = 0; i < node->nr; i++)
+	for (unsigned i = 0; i < tgt_node_nr_io(node); i++)
 		busy += kv_lease_count(kn->leases[i]);
 	if (busy) {
 		ns_round_start(nr, ns_drop_all, ns_leases_dropped);
@@ -284,6 +284,7 @@ static void ns_create_failed(void *arg, int res)
 int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_ns **ns)
 {
 	const struct tgt_node *node = tgt_subsys_node(ss);
+	unsigned nr_io = tgt_node_nr_io(node);
 	struct kv_ns *kn = aligned_alloc(_Alignof(struct kv_ns), sizeof(*kn));
 	struct store_set_opts so;
 	int err = -ENOMEM;
@@ -298,7 +299,7 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 	so = (struct store_set_opts){
 		.name = kn->ns.name,
 		.reactors = node->reactors,
-		.nr_shards = node->nr,
+		.nr_shards = nr_io,
 		.is_immutable = o->is_immutable,
 		.value_max = kn->opts.value_max,
 		.alert = ns_alert,
@@ -307,7 +308,7 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 	kn->end = calloc(1, sizeof(*kn->end));
 	if (!kn->end)
 		goto free_ns;
-	for (unsigned i = 0; i < node->nr; i++) {
+	for (unsigned i = 0; i < nr_io; i++) {
 		kn->leases[i] = kv_lease_table_create(node->workers[i]);
 		if (!kn->leases[i])
 			goto free_ns;
@@ -315,8 +316,8 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 	err = store_set_create(&so, &kn->set);
 	if (err)
 		goto free_ns;
-	for (unsigned i = 0; i < node->nr && !err; i++)
-		err = o->build ? o->build(o->build_arg, kn->set, i) : ns_build(kn, i, node->nr);
+	for (unsigned i = 0; i < nr_io && !err; i++)
+		err = o->build ? o->build(o->build_arg, kn->set, i) : ns_build(kn, i, nr_io);
 	if (err)
 		goto destroy_set;
 	kn->opts.ssd_path = NULL;
@@ -325,7 +326,7 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 destroy_set:
 	for (unsigned i = 0; i < kn->nr_segments; i++)
 		tgt_subsys_segment_del(ss, kn->segments[i]);
-	store_set_destroy(kn->set, node->reactors[0], ns_create_failed, NULL);
+	store_set_destroy(kn->set, tgt_node_home(node)->reactor, ns_create_failed, NULL);
 free_ns:
 	ns_free(kn);
 	return err;
@@ -361,7 +362,7 @@ void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info)
 		.is_acked_ssd = kn->opts.is_acked_ssd,
 		.is_through = kn->opts.is_through || kn->opts.is_acked_ssd,
 	};
-	for (unsigned i = 0; i < node->nr; i++)
+	for (unsigned i = 0; i < tgt_node_nr_io(node); i++)
 		info->nr_leases += kv_lease_count(kn->leases[i]);
 }
 
@@ -370,6 +371,6 @@ void kv_ns_leases_of(const struct tgt_ns *ns, uint16_t ctrl, uint64_t *nr, uint6
 	const struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
 	const struct tgt_node *node = tgt_subsys_node(ns->subsys);
 
-	for (unsigned i = 0; i < node->nr; i++)
+	for (unsigned i = 0; i < tgt_node_nr_io(node); i++)
 		kv_lease_of(kn->leases[i], ctrl, nr, bytes);
 }

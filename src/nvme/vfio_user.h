@@ -101,7 +101,7 @@ static_assert(sizeof(struct vfio_user_region_access) == 16, "REGION_READ and REG
 #define VFU_WAKE_WORKERS_MAX 32
 
 /*
- * The wake page, one 64-byte line per I/O worker: a client stores its doorbell, fences fully, loads
+ * The wake page, one 64-byte line per worker: a client stores its doorbell, fences fully, loads
  * sleeping[w] of the worker that serves the queue and writes the eventfd when it is not 0.
  * queue_worker[qid] says which line.
  */

@@ -4,7 +4,7 @@
  *
  *   reactors -> workers -> subsystem -> namespaces -> control plane -> threads -> door, and back
  *
- * Stopping is a chain on worker 0's reactor: transports stop, then namespaces one by one, then the
+ * Stopping is a chain on the home reactor: transports stop, then namespaces one by one, then the
  * main thread is told.
  * tidy: no-test: test/peer starts the real thing
  */
@@ -34,6 +34,8 @@
 
 #define NODE_REQS 4096	    /* commands under way per worker */
 #define NODE_SPIN_NS 50000u /* idle time before sleep */
+/* Admin commands under way, of the most clients there may be: what waits for events, and as many */
+#define NODE_ADMIN_REQS(nr_clients) ((nr_clients)*2u * TGT_AERS_MAX)
 #define NODE_IO_DEPTH 256
 
 struct peald_node {
@@ -46,7 +48,7 @@ struct peald_node {
 	uint32_t nsids[CONF_NS_MAX];
 	uint32_t nr_started;
 	const char *dir; /* of the socket; the configuration's */
-	/* Worker 0's. */
+	/* The home's. */
 	struct mbox_msg stop_msg;
 	struct timeout linger;
 	uint64_t linger_ns;
@@ -70,14 +72,22 @@ __attribute__((format(printf, 2, 3))) static int node_failed(int err, const char
 	return err;
 }
 
+/*
+ * Those that serve commands, then the home, which sleeps as soon as there is nothing to do: nobody
+ * waits for a microsecond of its time, and it has no processor to itself.
+ */
 static int node_reactor(struct peald_node *n, const struct conf *o, unsigned i)
 {
+	bool is_home = i == o->nr_reactors;
 	struct reactor_opts ro = {
 		.id = i,
-		.nr_peers = o->nr_reactors,
-		.spin_ns = o->is_busy ? UINT64_MAX : NODE_SPIN_NS,
+		.nr_peers = o->nr_reactors + 1,
+		.spin_ns = is_home	? 0
+			   : o->is_busy ? UINT64_MAX
+					: NODE_SPIN_NS,
 		.cpu = -1,
 	};
+	uint32_t nr_reqs = is_home ? NODE_ADMIN_REQS(o->vfu.max_clients) : NODE_REQS;
 	int err = env_linux_create(NODE_IO_DEPTH, &ro.env);
 
 	if (err)
@@ -88,7 +98,8 @@ static int node_reactor(struct peald_node *n, const struct conf *o, unsigned i)
 		return -ENOMEM;
 	}
 	n->tgt.nr = i + 1;
-	return tgt_worker_create(n->tgt.reactors[i], i, NODE_REQS, &n->tgt.workers[i]);
+	n->tgt.is_home_apart = is_home;
+	return tgt_worker_create(n->tgt.reactors[i], i, nr_reqs, &n->tgt.workers[i]);
 }
 
 static const struct conf_tier *node_ssd(const struct conf_ns *ns)
@@ -328,7 +339,7 @@ static int node_transport(struct peald_node *n, const struct conf *o)
 static void node_linger(struct timeout *t)
 {
 	struct peald_node *n = container_of(t, struct peald_node, linger);
-	struct reactor *r = n->tgt.reactors[0];
+	struct reactor *r = tgt_node_home(&n->tgt)->reactor;
 	uint64_t now = reactor_now_ns(r), since = n->tr->ops->alone_since_ns(n->tr);
 
 	if (since && now - since >= n->linger_ns) {
@@ -350,7 +361,7 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 		return node_failed(-ENOMEM, "node: %s", strerror(ENOMEM));
 	n->dir = o->vfu.dir;
 	sem_init(&n->stopped, 0, 0);
-	for (unsigned i = 0; i < o->nr_reactors && !err; i++) {
+	for (unsigned i = 0; i <= o->nr_reactors && !err; i++) {
 		err = node_reactor(n, o, i);
 		if (err)
 			node_failed(err, "reactor %u: %s", i, strerror(-err));
@@ -369,8 +380,8 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 	timeout_init(&n->linger, node_linger);
 	if (o->linger_s) {
 		n->linger_ns = o->linger_s * 1000000000u;
-		timeout_set(n->tgt.reactors[0], &n->linger,
-			    reactor_now_ns(n->tgt.reactors[0]) + n->linger_ns);
+		timeout_set(tgt_node_home(&n->tgt)->reactor, &n->linger,
+			    reactor_now_ns(tgt_node_home(&n->tgt)->reactor) + n->linger_ns);
 	}
 	*out = n;
 	return 0;
@@ -427,7 +438,10 @@ static int node_threads(struct peald_node *n)
 	if (err)
 		return node_failed(err, "thread that watches the SSD: %s", strerror(-err));
 	for (unsigned i = 0; i < n->tgt.nr; i++) {
-		snprintf(name, sizeof(name), "peal-%u", i);
+		if (i < tgt_node_nr_io(&n->tgt))
+			snprintf(name, sizeof(name), "peal-%u", i);
+		else
+			snprintf(name, sizeof(name), "peal-home");
 		err = reactor_start(n->tgt.reactors[i], name);
 		if (err)
 			return node_failed(err, "thread of reactor %u: %s", i, strerror(-err));
@@ -471,7 +485,7 @@ void peald_node_stop(struct peald_node *n)
 {
 	ctl_stop(n->ctl); /* before what it looks at goes away */
 	n->stop_msg.fn = node_stop_there;
-	mbox_post(n->tgt.reactors[0], &n->stop_msg);
+	mbox_post(tgt_node_home(&n->tgt)->reactor, &n->stop_msg);
 	while (sem_wait(&n->stopped) && errno == EINTR)
 		;
 	node_threads_end(n);

@@ -100,12 +100,31 @@ void tgt_worker_watch(struct tgt_worker *w, struct tgt_watcher *wt);
 void tgt_worker_unwatch(struct tgt_watcher *wt);
 void tgt_worker_changed(struct tgt_worker *w);
 
-/* The workers of this process. Made by peald, constant afterwards. */
+/*
+ * The workers of this process. Made by peald, constant afterwards.
+ *
+ *	0 .. tgt_node_nr_io() - 1	I/O queues, a shard of each namespace
+ *	tgt_node_home()			sockets, admin queues, registers, the table of namespaces,
+ *					what an operator asks: all that is not I/O
+ *
+ * With is_home_apart the home is the last of them and does nothing else, so no system call of a
+ * client's making (a map, an unmap, the close of a descriptor) is between two I/O commands. Without
+ * it, in tests and where there is one thread anyway, it is worker 0. Rounds go over all nr.
+ */
 struct tgt_node {
 	struct tgt_worker *workers[REACTORS_MAX];
 	struct reactor *reactors[REACTORS_MAX]; /* the same, for rounds and store sets */
 	unsigned nr;
+	bool is_home_apart;
 };
+static inline unsigned tgt_node_nr_io(const struct tgt_node *n)
+{
+	return n->nr - n->is_home_apart;
+}
+static inline struct tgt_worker *tgt_node_home(const struct tgt_node *n)
+{
+	return n->workers[n->is_home_apart ? n->nr - 1 : 0];
+}
 int tgt_worker_create(struct reactor *r, unsigned id, uint32_t nr_reqs, struct tgt_worker **w);
 void tgt_worker_destroy(struct tgt_worker *w);
 
@@ -400,11 +419,11 @@ const struct tgt_node *tgt_subsys_node(const struct tgt_subsys *ss);
 void tgt_subsys_ns_ids(const struct tgt_subsys *ss, struct tgt_ns *ns, const char *text);
 void tgt_subsys_csi_add(struct tgt_subsys *ss, const struct tgt_csi_ops *ops);
 /* nsid 0 = lowest free. 0, -EEXIST, -ENOSPC (too many, or over the node's capacity). Control
- * plane: worker 0's reactor, or before the reactors run. Hosts that asked for it get an AEN and
+ * plane: the home's reactor, or before the reactors run. Hosts that asked for it get an AEN and
  * find it in log 04h. */
 int tgt_subsys_ns_add(struct tgt_subsys *ss, struct tgt_ns *ns, uint32_t nsid);
 /*
- * Hides it, waits until no command is in it, destroys it, tells the hosts. From worker 0's
+ * Hides it, waits until no command is in it, destroys it, tells the hosts. From the home's
  * reactor.
  */
 void tgt_subsys_ns_del(struct tgt_subsys *ss, uint32_t nsid, void (*done)(void *arg, uint16_t st),

@@ -4,7 +4,7 @@
  * doors between admin, identify, features, logs and events.
  *
  * A struct tgt_ctrl belongs to its home worker, apart from the fields that say otherwise. A struct
- * tgt_subsys belongs to worker 0, apart from its atomic tables and what its lock guards.
+ * tgt_subsys belongs to the node's home, apart from its atomic tables and what its lock guards.
  */
 #ifndef TARGET_TGT_INT_H
 #define TARGET_TGT_INT_H
@@ -138,9 +138,9 @@ struct tgt_subsys {
 	uint32_t csi_mask; /* bit 0, NVM, always: CAP.CSS says so */
 	_Atomic(struct tgt_ns *) ns[TGT_NS_MAX + 1];
 
-	/* worker 0's */
+	/* the node's home's */
 	bool ns_is_busy[TGT_NS_MAX + 1]; /* on its way in, out, or to another size */
-	/* of namespaces that are not, or not yet so large, in the table; worker 0 writes */
+	/* of namespaces that are not, or not yet so large, in the table; the node's home writes */
 	_Atomic uint64_t reserved_bytes;
 	struct tgt_ns_stat gone; /* counters of deleted namespaces, for log 02h */
 
@@ -161,7 +161,7 @@ struct tgt_subsys {
 struct tgt_admin {
 	void (*done)(struct tgt_req *req); /* before the response, once; NULL = nothing to do */
 	bool is_quiet;			   /* failure isn't for the error log */
-	/* Namespace Management: to worker 0 and back */
+	/* Namespace Management: to the node's home and back */
 	struct mbox_msg msg;
 	struct tgt_req *req;
 	uint64_t bytes;
@@ -243,7 +243,7 @@ void tgt_subsys_tell(struct tgt_subsys *ss, uint32_t nsid);
 
 /* tgt_subsys_ns.c */
 uint64_t tgt_subsys_ns_capacity(struct tgt_subsys *ss); /* bytes in use; any worker */
-/* Worker 0: bytes for a namespace that is being made. False: over the node's capacity. */
+/* The node's home: bytes for a namespace that is being made. False: over the node's capacity. */
 bool tgt_subsys_ns_reserve(struct tgt_subsys *ss, uint64_t bytes);
 void tgt_subsys_ns_unreserve(struct tgt_subsys *ss, uint64_t bytes);
 

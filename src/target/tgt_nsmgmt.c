@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Namespace Management and Attachment (Base 2.0, 5.20 and 5.21) and the vendor's resize, for
- * operators. The work is worker 0's; the request is the home worker's. A request goes there and
- * comes back as a message in its own scratch.
+ * operators. The work is the node's home's; the request is its controller's home worker's. A
+ * request goes there and comes back as a message in its own scratch.
  *
- *   home: check, fetch --msg--> worker 0: create or delete or resize --msg--> home: complete
+ *   home: check, fetch --msg--> node's home: create or delete or resize --msg--> home: complete
  *
  * Namespaces are shared and attached to every controller from the moment they exist, so attaching
  * one answers "already attached" and detaching isn't served.
@@ -24,12 +24,12 @@ static struct tgt_subsys *subsys_of(const struct tgt_admin *a)
 	return a->req->sq->ctrl->ss;
 }
 
-static struct reactor *worker0_of(const struct tgt_admin *a)
+static struct reactor *node_home_of(const struct tgt_admin *a)
 {
-	return subsys_of(a)->node->reactors[0];
+	return tgt_node_home(subsys_of(a)->node)->reactor;
 }
 
-/* ---- worker 0 ---- */
+/* ---- the node's home ---- */
 
 static void mgmt_back(struct mbox_msg *m)
 {
@@ -50,7 +50,7 @@ static void mgmt_end(void *arg, uint16_t st)
 
 	a->status = st;
 	a->msg.fn = mgmt_back;
-	reactor_send(worker0_of(a), a->req->sq->worker->reactor, &a->msg);
+	reactor_send(node_home_of(a), a->req->sq->worker->reactor, &a->msg);
 }
 
 static void create_undone(void *arg, uint16_t st)
@@ -73,7 +73,7 @@ static void create_end(void *arg, uint16_t st, struct tgt_ns *ns)
 	err = tgt_subsys_ns_add(subsys_of(a), ns, 0);
 	if (err) {
 		a->status = NVME_ST_NS_ID_UNAVAILABLE;
-		ns->ops->destroy(ns, worker0_of(a), create_undone, a);
+		ns->ops->destroy(ns, node_home_of(a), create_undone, a);
 		return;
 	}
 	a->nsid = ns->nsid;
@@ -88,7 +88,7 @@ static void mgmt_create(struct tgt_admin *a)
 		mgmt_end(a, NVME_ST_NS_INSUFFICIENT_CAPACITY);
 		return;
 	}
-	csi->create(csi->arg, worker0_of(a), a->bytes, create_end, a);
+	csi->create(csi->arg, node_home_of(a), a->bytes, create_end, a);
 }
 
 /* Nothing could make it again: it is of the configuration. */
@@ -160,7 +160,7 @@ static void mgmt_send(struct tgt_req *req, uint8_t verb)
 	a->req = req;
 	a->verb = verb;
 	a->msg.fn = mgmt_there;
-	reactor_send(req->sq->worker->reactor, worker0_of(a), &a->msg);
+	reactor_send(req->sq->worker->reactor, node_home_of(a), &a->msg);
 }
 
 /* Host software specified fields: NSZE and NCAP, bytes for the KV command set, stand first. */

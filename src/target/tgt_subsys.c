@@ -37,7 +37,7 @@ int tgt_subsys_create(const struct tgt_node *node, const struct tgt_subsys_opts 
 	snprintf(ss->serial, sizeof(ss->serial), "%s", o->serial);
 	snprintf(ss->model, sizeof(ss->model), "%s", o->model);
 	ss->capacity_bytes = o->capacity_bytes;
-	ss->born_ns = reactor_now_ns(node->reactors[0]);
+	ss->born_ns = reactor_now_ns(tgt_node_home(node)->reactor);
 	ss->csi_mask = 1u << NVME_CSI_NVM;
 	pthread_mutex_init(&ss->lock, NULL);
 	list_init(&ss->ctrls);

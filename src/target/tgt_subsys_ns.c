@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The namespaces of a subsystem: a table of atomic pointers that every worker reads within one
- * turn, changed by worker 0 alone.
+ * turn, changed by the node's home alone.
  *
  *   delete:  hide the pointer --> round (every turn that may have seen it is over)
  *            --> wait until no command is in it --> round (the last one's turn is over)
@@ -19,7 +19,7 @@
 
 #define NS_DRAIN_NS 1000000ull /* how often a delete looks whether the namespace is empty */
 
-/* A namespace's, for one delete or resize at a time. Worker 0's. */
+/* A namespace's, for one delete or resize at a time. The node's home's. */
 struct ns_job {
 	struct tgt_subsys *ss;
 	struct tgt_ns *ns;
@@ -33,7 +33,7 @@ struct ns_job {
 
 static struct reactor *home_of(const struct tgt_subsys *ss)
 {
-	return ss->node->reactors[0];
+	return tgt_node_home(ss->node)->reactor;
 }
 
 static uint64_t capacity_of(struct tgt_ns *ns)

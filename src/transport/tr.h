@@ -25,7 +25,7 @@ struct tr_host {
 
 #define TR_HOSTS_MAX TGT_CTRLS_MAX
 struct tr_hosts {
-	void (*done)(struct tr_hosts *h); /* on worker 0's reactor */
+	void (*done)(struct tr_hosts *h); /* on the home reactor */
 	unsigned nr;
 	struct tr_host of[TR_HOSTS_MAX];
 	/* The transport's. */
@@ -39,20 +39,20 @@ struct tr_ops {
 	/* listen; 0 or -errno; once, by any thread, also while the reactors run */
 	int (*start)(struct tr *tr);
 	/*
-	 * No new hosts, reset those that are there; done(arg) on worker 0's reactor when none is
+	 * No new hosts, reset those that are there; done(arg) on the home reactor when none is
 	 * left.
 	 */
 	void (*stop)(struct tr *tr, void (*done)(void *arg), void *arg);
 	void (*destroy)(struct tr *tr); /* stopped */
-	/* attached now; worker 0's reactor */
+	/* attached now; the home reactor */
 	unsigned (*nr_hosts)(struct tr *tr);
 	/*
 	 * When the last host left, or when it started while none has come yet; 0: one is attached.
-	 * Worker 0's reactor. peald's --linger counts from it. NULL: its hosts don't count.
+	 * The home reactor. peald's --linger counts from it. NULL: its hosts don't count.
 	 */
 	uint64_t (*alone_since_ns)(struct tr *tr);
 	/*
-	 * Fills in h, zeroed but for done, which runs later. One at a time. Worker 0's reactor.
+	 * Fills in h, zeroed but for done, which runs later. One at a time. The home reactor.
 	 * NULL: its hosts can't be listed.
 	 */
 	void (*list_hosts)(struct tr *tr, struct tr_hosts *h);

@@ -15,7 +15,7 @@ static void fuzz_check(const struct conf *c)
 	uint64_t sum = 0;
 
 	must(c->nr_ns >= 1 && c->nr_ns <= CONF_NS_MAX);
-	must(c->nr_reactors >= 1 && c->nr_reactors <= 32);
+	must(c->nr_reactors >= 1 && c->nr_reactors <= 31);
 	must(memchr(c->rpc_socket, 0, sizeof(c->rpc_socket)));
 	for (uint32_t i = 0; i < c->nr_ns; i++) {
 		must(c->ns[i].name[0] && c->ns[i].nr_tiers >= 1 &&

@@ -7,7 +7,7 @@
  *
  *   load->next() --> SQE ring --> tgt_req_init ... execute --> CQE ring --> load->done()
  *
- * replay_host_create() and replay_queue_create(): before the reactors run, or on worker 0's
+ * replay_host_create() and replay_queue_create(): before the reactors run, or on the home's
  * reactor. A load's functions run on the queue's worker.
  */
 #ifndef TRANSPORT_REPLAY_REPLAY_H
@@ -43,7 +43,7 @@ int replay_queue_create(struct replay_host *h, const struct replay_queue_opts *o
 			struct replay_queue **q);
 /*
  * No more next(); what is under way ends; then the controller is disabled and done(arg) runs. On
- * worker 0.
+ * the home.
  */
 void replay_host_stop(struct replay_host *h, void (*done)(void *arg), void *arg);
 void replay_host_destroy(struct replay_host *h); /* stopped */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The controller behind replay queues. It has no admin queue and no wire: it is enabled by its own
- * register writes, and its queues are made by calls. Worker 0's, or before the reactors run.
+ * register writes, and its queues are made by calls. The home's, or before the reactors run.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ int replay_host_create(struct tgt_subsys *ss, struct replay_host **out)
 {
 	struct tgt_ctrl_opts o = {
 		.ops = &host_ops,
-		.home = tgt_subsys_node(ss)->workers[0],
+		.home = tgt_node_home(tgt_subsys_node(ss)),
 		.max_queues = TGT_QUEUES_MAX,
 		.is_fabrics = true, /* no AQA, ASQ, ACQ */
 		.host = "replay",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside transport/replay: the host that owns queues, and a queue. A queue belongs to its worker;
- * the host to worker 0.
+ * the host to the home.
  */
 #ifndef TRANSPORT_REPLAY_REPLAY_INT_H
 #define TRANSPORT_REPLAY_REPLAY_INT_H
@@ -53,8 +53,8 @@ struct replay_host {
 
 int replay_queue_init(struct replay_queue *q, const struct replay_queue_opts *o);
 void replay_queue_fini(struct replay_queue *q);
-void replay_queue_start(struct replay_queue *q); /* from worker 0 or before the reactors run */
-void replay_queue_stop(struct replay_queue *q);	 /* replay_host_stopped() comes, on worker 0 */
+void replay_queue_start(struct replay_queue *q); /* from the home or before the reactors run */
+void replay_queue_stop(struct replay_queue *q);	 /* replay_host_stopped() comes, on the home */
 void replay_host_stopped(struct replay_host *h);
 
 #endif

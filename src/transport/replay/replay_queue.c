@@ -186,7 +186,7 @@ static int queue_poll(struct poller *p)
 	if (q->is_stopping && q->nr_free == q->size - 1) {
 		reactor_poller_del(r, p);
 		q->stopped.fn = queue_stopped;
-		reactor_send(r, tgt_subsys_node(q->host->ss)->reactors[0], &q->stopped);
+		reactor_send(r, tgt_node_home(tgt_subsys_node(q->host->ss))->reactor, &q->stopped);
 	}
 	return nr > 0;
 }
@@ -274,7 +274,7 @@ int replay_queue_create(struct replay_host *h, const struct replay_queue_opts *o
 	struct replay_queue *q;
 	int err;
 
-	if (o->worker >= node->nr || o->depth == 0 || o->depth > TGT_MQES ||
+	if (o->worker >= tgt_node_nr_io(node) || o->depth == 0 || o->depth > TGT_MQES ||
 	    o->slot_bytes > REPLAY_DATA_MAX || h->nr_queues == TGT_QUEUES_MAX)
 		return -EINVAL;
 	q = calloc(1, sizeof(*q));

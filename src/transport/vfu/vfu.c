@@ -6,7 +6,7 @@
  * is taken away only when nobody answers behind it. More than max_clients connections are closed
  * at once.
  *
- * Worker 0's reactor, the home, has the listener, all sockets and all admin queues. Idle: pollers
+ * The home reactor has the listener, all sockets and all admin queues. Idle: pollers
  * arm the wake pages (vfu_bell.c); while a client that can't ring has a queue on a worker, or a
  * queue waits for a CQ head, that worker sleeps at most poll_ns.
  */
@@ -35,7 +35,7 @@ static void vfu_worker_rest(struct vfu_worker *w)
 {
 	uint64_t ns = UINT64_MAX;
 
-	if (w->vfu->is_busy)
+	if (w->is_busy)
 		ns = 0;
 	else if (w->nr_stock || w->is_blocked)
 		ns = w->vfu->poll_ns;
@@ -76,7 +76,8 @@ static void vfu_worker_init(struct vfu *v, unsigned id)
 	w->tw = v->node->workers[id];
 	w->id = id;
 	must(reactor_id(w->tw->reactor) == id);
-	w->sleep_ns = v->is_busy ? 0 : UINT64_MAX;
+	w->is_busy = v->is_busy && !(v->node->is_home_apart && w == vfu_home(v));
+	w->sleep_ns = w->is_busy ? 0 : UINT64_MAX;
 	w->poller = (struct poller){.name = "vfu",
 				    .poll = vfu_worker_poll,
 				    .arm = vfu_bell_arm,

@@ -153,6 +153,8 @@ int vfu_bell_create(struct vfu_dev *d)
 		}
 	}
 	d->nr_bells = nr;
+	/* A client may look before it enables: who has the admin queue is no question of that. */
+	vfu_dev_wake(d)->queue_worker[0] = (uint8_t)vfu_home(d->vfu)->id;
 	for (unsigned i = 0; i < nr; i++)
 		vfu_bell_send(&d->bells[i], vfu_bell_start_at);
 	return 0;

@@ -153,6 +153,7 @@ void vfu_dev_record_end(struct vfu_dev *d)
 
 static void vfu_dev_free(struct vfu_dev *d)
 {
+	vfu_must_home(d->vfu);
 	vfu_bell_destroy(d);
 	dev_record_close(d, d->rec);
 	vfu_dev_record_end(d);

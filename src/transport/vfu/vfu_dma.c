@@ -106,6 +106,7 @@ bool vfu_dma_covers(struct vfu_dev *d, uint64_t addr, uint64_t len, uint32_t fla
 
 static void vfu_dma_map_free(struct vfu_dev *d, struct vfu_map *m)
 {
+	vfu_must_home(d->vfu);
 	if (m->reg) {
 		mem_region_put(m->reg);
 		d->vfu->nr_mapped--;
@@ -257,6 +258,7 @@ static int vfu_dma_open(struct vfu_dev *d, const struct vfio_user_dma_map *m, in
 	struct vfu_map *p;
 	int err;
 
+	vfu_must_home(d->vfu);
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;

@@ -5,7 +5,7 @@
  *   vfu ---- vfu_worker[w]: one per reactor: a poller, the queues it serves, this turn's burst
  *    |
  *    +------ vfu_dev: one client = one tgt_ctrl
- *              sock, config space, BAR0, DMA map: the home reactor's (worker 0)
+ *              sock, config space, BAR0, DMA map: the home reactor's (tgt.h)
  *              view[w]: what worker w sees of it: a DMA snapshot, the interrupts. Worker w's,
  *                       changed by a round only
  *              sq[], cq[]: the tables are the home's, a queue belongs to the worker that serves it
@@ -244,6 +244,7 @@ struct vfu_worker {
 	struct list dirty; /* CQs with staged entries */
 	uint32_t nr_ready; /* queues that had something last turn */
 	uint32_t nr_stock; /* queues of clients that can't ring the bell */
+	bool is_busy;	   /* never sleeps */
 	bool is_blocked;   /* something waits for a doorbell that no bell announces */
 	uint64_t sleep_ns; /* what the reactor was told */
 	struct mbox_msg start;
@@ -451,11 +452,19 @@ struct vfu {
 
 static inline struct vfu_worker *vfu_home(struct vfu *v)
 {
-	return &v->workers[0];
+	return &v->workers[tgt_node_home(v->node)->id];
 }
 static inline struct reactor *vfu_home_reactor(struct vfu *v)
 {
-	return v->node->reactors[0];
+	return tgt_node_home(v->node)->reactor;
+}
+/*
+ * Whatever may take long because a client wants it to: descriptors of its that come, go or are
+ * asked what they are, its mappings, its memory's end.
+ */
+static inline void vfu_must_home(struct vfu *v)
+{
+	must(reactor_is_current(vfu_home_reactor(v)));
 }
 void vfu_dev_gone(struct vfu *v);			/* vfu.c: a client has been freed */
 void vfu_list_hosts(struct tr *tr, struct tr_hosts *h); /* vfu_list.c */

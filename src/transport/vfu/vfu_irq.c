@@ -153,6 +153,7 @@ void vfu_irq_settled(struct vfu_dev *d)
 {
 	struct vfu_irqs *old = d->old_irqs, *t = d->irqs;
 
+	vfu_must_home(d->vfu);
 	for (unsigned i = 0; i < VFU_VECTORS; i++) {
 		if (old && old->fd[i] >= 0 && (!t || t->fd[i] != old->fd[i]))
 			close(old->fd[i]);

@@ -355,8 +355,9 @@ static void vfu_queue_cq_create(struct tgt_ctrl *c, const struct tgt_queue_param
 		tgt_req_complete(req, NVME_ST_INVALID_VECTOR | NVME_ST_DNR);
 		return;
 	}
-	tgt_req_complete(req, vfu_queue_status(vfu_queue_cq_new(
-				      d, p, &v->workers[v->next_worker++ % v->node->nr])));
+	tgt_req_complete(req,
+			 vfu_queue_status(vfu_queue_cq_new(
+				 d, p, &v->workers[v->next_worker++ % tgt_node_nr_io(v->node)])));
 }
 
 static void vfu_queue_sq_create(struct tgt_ctrl *c, const struct tgt_queue_params *p,

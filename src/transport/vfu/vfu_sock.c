@@ -346,6 +346,7 @@ static void vfu_sock_run(struct vfu_dev *d)
 {
 	struct vfu_sock *s = &d->sock;
 
+	vfu_must_home(d->vfu);
 	if (s->is_running || s->is_shut)
 		return;
 	s->is_running = true;
@@ -384,6 +385,7 @@ void vfu_sock_shut(struct vfu_dev *d)
 {
 	struct vfu_sock *s = &d->sock;
 
+	vfu_must_home(d->vfu);
 	if (s->is_shut)
 		return;
 	s->is_shut = true;

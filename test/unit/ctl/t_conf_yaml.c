@@ -73,8 +73,8 @@ static void test_small(void **state)
 static const struct {
 	const char *text, *says[3];
 } mistakes[] = {
-	{"reactors: 0\n", {"f.yaml:1:11: reactors: '0'", "a number from 1 to 32"}},
-	{"\n\nreactors: many\n", {"f.yaml:3:11: ", "'many'", "from 1 to 32"}},
+	{"reactors: 0\n", {"f.yaml:1:11: reactors: '0'", "a number from 1 to 31"}},
+	{"\n\nreactors: many\n", {"f.yaml:3:11: ", "'many'", "from 1 to 31"}},
 	{"dram: lots\n", {"f.yaml:1:7: dram: 'lots'", "a size from 1.0 MiB", "8G"}},
 	{"dram: \"\\e]0;x\\a\\n\"\n", {"f.yaml:1:7: dram: '?]0;x?"}},
 	{"reactor: 1\n", {"f.yaml:1:1: 'reactor' is no key", "expected one of", "reactors"}},

@@ -199,6 +199,7 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 	assert_int_equal(mem_guard_init(), 0);
 	*r = (struct rig){.nr = nr,
 			  .nr_reqs = nr_reqs,
+			  .is_home_apart = r->is_home_apart,
 			  .is_threaded = r->is_threaded,
 			  .spin_ns = r->spin_ns ? r->spin_ns : UINT64_MAX,
 			  .nr_fds = rig_count_fds()};
@@ -216,6 +217,7 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 		r->node.reactors[i] = r->reactors[i];
 	}
 	r->node.nr = nr;
+	r->node.is_home_apart = r->is_home_apart;
 	assert_int_equal(tgt_subsys_create(&r->node, &so, &r->ss), 0);
 	tgt_subsys_csi_add(r->ss, &rig_csi_ops);
 	ns = aligned_alloc(64, sizeof(*ns));
@@ -236,10 +238,12 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 
 /* ---- the end ---- */
 
-/* On worker 0's reactor, whoever runs it. */
+/* On the home reactor, whoever runs it. */
 struct rig_job {
 	struct mbox_msg msg;
 	struct rig *rig;
+	struct tr *tr;
+	bool *is_stopped;
 	bool is_done;
 };
 
@@ -257,7 +261,8 @@ static void rig_job_stop(struct mbox_msg *m)
 {
 	struct rig_job *j = container_of(m, struct rig_job, msg);
 
-	j->rig->tr->ops->stop(j->rig->tr, rig_done, &j->is_done);
+	j->tr->ops->stop(j->tr, rig_done, j->is_stopped);
+	rig_done(&j->is_done);
 }
 
 static void rig_job_ns_del(struct mbox_msg *m)
@@ -267,25 +272,32 @@ static void rig_job_ns_del(struct mbox_msg *m)
 	tgt_subsys_ns_del(j->rig->ss, 1, rig_ns_gone, &j->is_done);
 }
 
-static void rig_do(struct rig *r, void (*fn)(struct mbox_msg *))
+static void rig_do(struct rig *r, struct rig_job *j)
 {
-	struct rig_job j = {.msg.fn = fn, .rig = r};
+	j->rig = r;
+	mbox_post(tgt_node_home(&r->node)->reactor, &j->msg);
+	rig_until(r, __atomic_load_n(&j->is_done, __ATOMIC_ACQUIRE));
+}
 
-	mbox_post(r->reactors[0], &j.msg);
-	rig_until(r, __atomic_load_n(&j.is_done, __ATOMIC_ACQUIRE));
+void rig_stop_begin(struct rig *r, struct tr *tr, bool *is_stopped)
+{
+	r->is_stopped |= tr == r->tr;
+	rig_do(r, &(struct rig_job){.msg.fn = rig_job_stop, .tr = tr, .is_stopped = is_stopped});
 }
 
 void rig_stop(struct rig *r)
 {
-	r->is_stopped = true;
-	rig_do(r, rig_job_stop);
+	bool is_stopped = false;
+
+	rig_stop_begin(r, r->tr, &is_stopped);
+	rig_until(r, __atomic_load_n(&is_stopped, __ATOMIC_ACQUIRE));
 }
 
 void rig_fini(struct rig *r)
 {
 	if (!r->is_stopped)
 		rig_stop(r);
-	rig_do(r, rig_job_ns_del);
+	rig_do(r, &(struct rig_job){.msg.fn = rig_job_ns_del});
 	for (unsigned i = 0; i < r->nr && r->is_threaded; i++) {
 		reactor_stop(r->reactors[i]);
 		reactor_join(r->reactors[i]);

@@ -34,9 +34,10 @@
 
 struct rig {
 	unsigned nr;
-	uint32_t nr_reqs; /* set before rig_init(), 0 = 512 */
-	uint64_t spin_ns; /* likewise, 0 = for ever */
-	bool is_threaded; /* likewise: reactors get threads, nobody steps them */
+	uint32_t nr_reqs;   /* set before rig_init(), 0 = 512 */
+	uint64_t spin_ns;   /* likewise, 0 = for ever */
+	bool is_home_apart; /* likewise: the last of the reactors is the home alone */
+	bool is_threaded;   /* likewise: reactors get threads, nobody steps them */
 	struct reactor *reactors[4];
 	struct tgt_node node;
 	struct tgt_subsys *ss;
@@ -66,6 +67,8 @@ static inline uint8_t rig_byte(uint32_t seed, uint32_t i)
 void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o);
 void rig_fini(struct rig *r); /* stops, and checks that nothing is left */
 void rig_stop(struct rig *r);
+/* Has begun; *is_stopped comes later. */
+void rig_stop_begin(struct rig *r, struct tr *tr, bool *is_stopped);
 void rig_done(void *arg); /* sets the bool */
 void rig_step(struct rig *r);
 void rig_steps(struct rig *r, unsigned nr);

@@ -72,7 +72,7 @@ static void test_in_the_way(void **state)
 
 	rig_steps(&r, 3);
 
-	tr->ops->stop(tr, rig_done, &is_stopped);
+	rig_stop_begin(&r, tr, &is_stopped);
 	rig_until(&r, is_stopped);
 	tr->ops->destroy(tr);
 	/* a path that no address holds, a folder that isn't there */
@@ -165,8 +165,7 @@ static void test_stop(void **state)
 	peer_submit(&busy, 1, &sqe);
 	peer_ring(&busy, 1);
 	rig_until(&r, r.nr_held == 1);
-	r.is_stopped = true; /* by hand */
-	r.tr->ops->stop(r.tr, rig_done, &is_done);
+	rig_stop_begin(&r, r.tr, &is_done);
 	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 1);
 	rig_steps(&r, 100);
 	assert_false(is_done);

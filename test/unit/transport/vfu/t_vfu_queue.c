@@ -5,6 +5,7 @@
  */
 #include "rig.h"
 
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "base/rng.h"
@@ -272,13 +273,65 @@ static void test_create_while_going(void **state)
 	rig_fini(&r);
 }
 
+static unsigned served_by(struct peer *p, uint16_t qid)
+{
+	return ((struct vfu_wake_page *)(p->bar0 + VFU_WAKE_OFFSET))->queue_worker[qid];
+}
+
+/*
+ * Three reactors, the last of them the home alone: it has the admin queue and none of the others.
+ * Maps, unmaps and interrupts come and go while commands hold what they replace, and the client
+ * dies under them: wherever the last user is, it is the home that unmaps and closes
+ * (vfu_must_home()).
+ */
+static void test_home_apart(void **state)
+{
+	struct rig r = {.is_home_apart = true};
+	int fd = eventfd(0, EFD_CLOEXEC);
+	struct vfio_irq_set set = {
+		sizeof(set), VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER, 2, 1, 1};
+	const struct peer_msg irq = {.cmd = VFIO_USER_DEVICE_SET_IRQS,
+				     .data = &set,
+				     .len = sizeof(set),
+				     .fds = &fd,
+				     .nr_fds = 1};
+	struct peer p;
+
+	rig_init(&r, 3, NULL);
+	peer_open(&r, &p, PEER_PEAL);
+	assert_int_equal(served_by(&p, 0), 2); /* libpeal asks before it enables */
+	peer_enable(&p);
+	assert_int_equal(served_by(&p, 0), 2);
+	for (uint16_t qid = 1; qid <= 6; qid++) {
+		assert_int_equal(peer_queue(&p, qid, 16), 0);
+		assert_int_equal(served_by(&p, qid), (qid - 1) % 2);
+	}
+	for (uint16_t qid = 1; qid <= 6; qid++)
+		submit_held(&r, &p, qid, 4);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(peer_map(&p, p.mem_fd, 0, 0x1000, 0x1000), 0);
+		assert_int_equal(peer_ask(&p, &irq), 0);
+		if (i == 2)
+			rig_let_go(&r, NVME_ST_OK);
+		assert_int_equal(peer_unmap(&p, 0x1000, 0x1000), 0);
+		if (i == 2)
+			submit_held(&r, &p, 5, 3);
+	}
+	peer_close(&p);
+	rig_steps(&r, 50);
+	rig_let_go(&r, NVME_ST_OK);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	rig_fini(&r);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_create_and_delete),  cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_delete_under_io),	   cmocka_unit_test(test_abort),
-		cmocka_unit_test(test_disable_under_io),   cmocka_unit_test(test_enable_fails),
-		cmocka_unit_test(test_create_while_going),
+		cmocka_unit_test(test_home_apart),   cmocka_unit_test(test_create_and_delete),
+		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_delete_under_io),
+		cmocka_unit_test(test_abort),	     cmocka_unit_test(test_disable_under_io),
+		cmocka_unit_test(test_enable_fails), cmocka_unit_test(test_create_while_going),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

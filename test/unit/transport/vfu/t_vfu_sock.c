@@ -343,8 +343,8 @@ static void be_late(struct rig *r, struct peer *p)
 	rig_until(r, timeout_is_set(&newest(r)->sock.late));
 	d = newest(r);
 	timeout_cancel(&d->sock.late);
-	d->sock.late.fn(&d->sock.late);
-	assert_true(peer_is_closed(p));
+	timeout_set(r->reactors[0], &d->sock.late, reactor_now_ns(r->reactors[0]));
+	rig_until(r, peer_is_closed(p));
 	peer_close(p);
 }
 

@@ -115,10 +115,10 @@ static void *client_main(void *arg)
 	return NULL;
 }
 
-static void run(uint64_t spin_ns)
+static void run(uint64_t spin_ns, bool is_home_apart)
 {
 	static struct client clients[NR_CLIENTS];
-	struct rig r = {.is_threaded = true, .spin_ns = spin_ns};
+	struct rig r = {.is_threaded = true, .spin_ns = spin_ns, .is_home_apart = is_home_apart};
 	uint64_t seed = unit_seed(1);
 
 	rig_init(&r, 4, &(struct vfu_opts){.poll_ns = 200000});
@@ -135,13 +135,20 @@ static void run(uint64_t spin_ns)
 /* Reactors that sleep whenever they can. */
 static void test_sleepy(void **state)
 {
-	run(1);
+	run(1, false);
 }
 
 /* Reactors that rather spin. */
 static void test_awake(void **state)
 {
-	run(1000000);
+	run(1000000, false);
+}
+
+/* The same, three for I/O and one for all the rest. */
+static void test_home_apart(void **state)
+{
+	run(1, true);
+	run(1000000, true);
 }
 
 int main(void)
@@ -149,6 +156,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sleepy),
 		cmocka_unit_test(test_awake),
+		cmocka_unit_test(test_home_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
