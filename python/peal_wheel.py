@@ -58,10 +58,12 @@ def metadata(p):
 def collect(folder):
     """The package into the folder, ready to be imported there."""
     package = os.path.join(folder, "pealkv")
-    os.mkdir(package)
-    for name in sorted(os.listdir(os.path.join(HERE, "pealkv"))):
-        if name.endswith((".py", ".pyi", ".typed")):
-            shutil.copy(os.path.join(HERE, "pealkv", name), package)
+    for root, _, names in os.walk(os.path.join(HERE, "pealkv")):
+        to = os.path.join(folder, os.path.relpath(root, HERE))
+        for name in names:
+            if name.endswith((".py", ".pyi", ".typed")):
+                os.makedirs(to, exist_ok=True)
+                shutil.copy(os.path.join(root, name), to)
     for path in NATIVE:
         name = os.path.basename(path).replace("libpeal.so.0.1.0", "libpeal.so.0")
         target = os.path.join(package, name)

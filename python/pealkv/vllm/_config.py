@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user says, what the engine is, and whether the two go together.
+
+Whatever changes the bytes of a value is in its keys' space: the model and its weights, the type and
+layout of the cache, the ranks, the engine's hash and its seed, the user's salt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+from typing import Any
+
+from pealkv import keys
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SAMPLES = 16
+_SAMPLE_BYTES = 4096
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+
+
+def _bytes(text: Any) -> int:
+    m = re.fullmatch(r"(\d+)([KMGT]?)", str(text))
+    if not m:
+        raise ValueError(f"{text!r}, expected a size, as in 2G")
+    return int(m[1]) * _SIZES[m[2]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """kv_connector_extra_config."""
+
+    uri: str
+    """Of pealkv.open(): "spawn:~/.cache/pealkv?dram=8G&ssd=100G", "vfu:/run/peal"."""
+    value_tokens: int = 256
+    """Tokens in one value; a multiple of the engine's blocks."""
+    load: str = "auto"
+    """"auto": what beats computing it; "always", "never"."""
+    save: bool = True
+    salt: str = ""
+    """Another one never meets these values. A request's own cache_salt counts besides."""
+    revision: str = ""
+    """Of the weights; "": found out, see weights()."""
+    timeout_s: float = 2.0
+    """Of each call of the daemon, and of a look-up with its loads after the first answer."""
+    save_wait_s: float = 0.5
+    """How long a save may wait for room, and the engine's blocks with it."""
+    load_bytes: int = 2 << 30
+    """Host memory for values on their way in; bounds what one prompt can get at once."""
+    save_bytes: int = 1 << 30
+    """On their way out."""
+    threads: int = 4
+    """That move values."""
+
+    @classmethod
+    def of(cls, extra: dict[str, Any]) -> Options:
+        """Raises ValueError: which option, and what was expected."""
+        given = dict(extra)
+        for name in ("load_bytes", "save_bytes"):
+            if name in given:
+                try:
+                    given[name] = _bytes(given[name])
+                except ValueError as e:
+                    raise ValueError(f"kv_connector_extra_config: {name} is {e}") from None
+        fields = {f.name: f for f in dataclasses.fields(cls)}
+        for name, value in given.items():
+            if name not in fields:
+                raise ValueError(
+                    f"kv_connector_extra_config: {name!r} isn't known, expected "
+                    + ", ".join(sorted(fields))
+                )
+            want = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
+            kinds = want[str(fields[name].type)]
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise ValueError(
+                    f"kv_connector_extra_config: {name} is {value!r}, expected {fields[name].type}"
+                )
+        if not given.get("uri"):
+            raise ValueError(
+                "kv_connector_extra_config: uri is missing, expected where the daemon is, as in "
+                "spawn:~/.cache/pealkv?dram=8G"
+            )
+        options = cls(**given)
+        if options.load not in ("auto", "always", "never"):
+            raise ValueError(
+                f"kv_connector_extra_config: load is {options.load!r}, expected auto, always or "
+                "never"
+            )
+        for name in ("value_tokens", "timeout_s", "load_bytes", "save_bytes", "threads"):
+            if getattr(options, name) <= 0:
+                raise ValueError(f"kv_connector_extra_config: {name} isn't more than 0")
+        return options
+
+
+def check(vllm_config: Any, kv_cache_config: Any, options: Options) -> int:
+    """Blocks in a value.
+
+    Raises:
+        ValueError: a kind of model, or a way to run it, that this connector isn't for, by name.
+    """
+    parallel, cache = vllm_config.parallel_config, vllm_config.cache_config
+    refused = {
+        "pipeline parallelism": parallel.pipeline_parallel_size > 1,
+        "tensor parallelism": parallel.tensor_parallel_size > 1,
+        "decode context parallelism": getattr(parallel, "decode_context_parallel_size", 1) > 1,
+        "prefill context parallelism": getattr(parallel, "prefill_context_parallel_size", 1) > 1,
+        "speculative decoding": vllm_config.speculative_config is not None,
+        "LoRA": vllm_config.lora_config is not None,
+        "prefix caching switched off": not cache.enable_prefix_caching,
+        "KV scales calculated at run time": bool(getattr(cache, "calculate_kv_scales", False)),
+        "a kv_role other than kv_both": vllm_config.kv_transfer_config.kv_role != "kv_both",
+    }
+    groups = kv_cache_config.kv_cache_groups if kv_cache_config is not None else []
+    refused["a model with several KV cache groups (hybrid)"] = len(groups) > 1
+    for group in groups:
+        spec = group.kv_cache_spec
+        for one in getattr(spec, "kv_cache_specs", {"": spec}).values():
+            kind = type(one).__name__
+            refused[f"a KV cache of kind {kind} (MLA, sliding window, state space)"] = (
+                kind != "FullAttentionSpec"
+            )
+            window = getattr(one, "sliding_window", None) or getattr(
+                one, "attention_chunk_size", None
+            )
+            refused["sliding window or chunked attention"] = window is not None
+    found = [what for what, is_so in refused.items() if is_so]
+    if found:
+        raise ValueError(f"PealConnector doesn't support: {'; '.join(found)}")
+    block = cache.block_size
+    if groups:
+        block = groups[0].kv_cache_spec.block_size
+    if options.value_tokens % block:
+        raise ValueError(
+            f"kv_connector_extra_config: value_tokens is {options.value_tokens}, expected a "
+            f"multiple of the engine's block size, {block}"
+        )
+    return int(options.value_tokens // block)
+
+
+def _sample(path: str) -> bytes:
+    """A digest of a file's size and of parts of it, the first 64 KiB among them."""
+    size = os.path.getsize(path)
+    h = hashlib.blake2b(str(size).encode(), digest_size=16)
+    with open(path, "rb") as f:
+        h.update(f.read(1 << 16))
+        for i in range(_SAMPLES):
+            f.seek(size * i // _SAMPLES)
+            h.update(f.read(_SAMPLE_BYTES))
+        f.seek(max(0, size - _SAMPLE_BYTES))
+        h.update(f.read())
+    return h.digest()
+
+
+def weights(model_config: Any, load_format: str) -> str:
+    """What says which weights these are: the commit of a hub's model; of a folder its weight files,
+    by name, size, time of change and samples; of random ones the seed."""
+    if str(load_format).endswith("dummy"):
+        return f"dummy:{model_config.seed}"
+    path = model_config.model
+    if not os.path.isdir(path):
+        commit = getattr(model_config.hf_config, "_commit_hash", None)
+        return str(commit or model_config.revision or "")
+    h = hashlib.blake2b(digest_size=16)
+    for name in sorted(os.listdir(path)):
+        if name.endswith(_WEIGHTS):
+            at = os.path.join(path, name)
+            h.update(f"{name} {os.stat(at).st_mtime_ns} ".encode() + _sample(at))
+    return f"files:{h.hexdigest()}"
+
+
+def _config_digest(model_config: Any) -> str:
+    """Of the model's configuration as it is used, overrides included."""
+    config = dict(model_config.hf_config.to_dict())
+    for name in ("_name_or_path", "transformers_version", "_commit_hash"):
+        config.pop(name, None)
+    parts = [config, str(model_config.dtype), model_config.quantization, model_config.max_model_len]
+    if not config.get("rope_scaling") and not config.get("rope_parameters"):
+        parts.pop()  # only a scaled rotation may depend on the longest prompt
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class Identity:
+    """Of an engine, without what only the worker knows. Made once: it reads files."""
+
+    def __init__(self, vllm_config: Any, options: Options) -> None:
+        model = vllm_config.model_config
+        found = options.revision or weights(model, vllm_config.load_config.load_format)
+        self._model = str(model.model)
+        self._revision = f"{found},config={_config_digest(model)}"
+        self._hash = str(vllm_config.cache_config.prefix_caching_hash_algo)
+        self._cache_dtype = str(vllm_config.cache_config.cache_dtype)
+        self._options = options
+
+    def space(self, layout: str, dtype: str, seed: bytes, epoch: bytes) -> keys.Space:
+        return keys.Space(
+            model=self._model,
+            revision=self._revision,
+            dtype=f"{dtype},{self._cache_dtype}",
+            layout=layout,
+            block_tokens=self._options.value_tokens,
+            hash=self._hash,
+            seed=seed,
+            salt=self._options.salt.encode() + (b"\0" + epoch if epoch else b""),
+        )

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load or recompute: how quick the tiers are and the engine is, learned as they run.
+
+No clock and no I/O of its own. Rates are moving averages, newer ones counting more. A rate that was
+never measured is a guess that favours loading, so that it gets measured; and after every RETRY
+decisions against loading one goes the other way, since a tier that isn't read is never measured
+again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Optional
+
+WEIGHT = 0.3
+"""Of the newest measurement."""
+RETRY = 64
+OVERHEAD_S = 0.004
+"""Of a load besides its bytes: three steps of an idle engine."""
+GUESS_MEMORY = 4e9
+GUESS_BELOW = 1e9
+
+
+@dataclasses.dataclass
+class Choice:
+    """Of `values` that are there, how many to load, and why."""
+
+    values: int
+    load_s: float
+    """What loading all that are there would take, seconds."""
+    compute_s: float
+    """What computing those would; 0: not known."""
+    is_retry: bool = False
+
+
+@dataclasses.dataclass
+class Rates:
+    """Of one worker. One thread at a time."""
+
+    memory: Optional[float] = None
+    """Bytes a second of loads from the daemon's memory; None: never measured."""
+    below: Optional[float] = None
+    """From a slower tier."""
+    against: int = 0
+    """Decisions not to load."""
+
+    def seconds(self, nr_bytes: int, below_bytes: int) -> float:
+        """What a load takes; `below_bytes` of it aren't in memory."""
+        memory = (nr_bytes - below_bytes) / (self.memory or GUESS_MEMORY)
+        return OVERHEAD_S + memory + below_bytes / (self.below or GUESS_BELOW)
+
+    def learn(self, nr_bytes: int, below_bytes: int, took_s: float) -> None:
+        """A load that took `took_s`. A mixed one teaches about the slower part."""
+        if nr_bytes <= 0 or took_s <= 0:
+            return
+        if not below_bytes:
+            self.memory = _mean(self.memory, nr_bytes / took_s)
+            return
+        rest = took_s - (nr_bytes - below_bytes) / (self.memory or GUESS_MEMORY)
+        self.below = _mean(self.below, below_bytes / max(rest, took_s / 100))
+
+    def choose(
+        self,
+        present: int,
+        in_memory: int,
+        value_bytes: int,
+        compute_s: float,
+        leading_in_memory: Callable[[], int],
+    ) -> Choice:
+        """How many leading values to load.
+
+        Args:
+            present: leading values that the store has, `in_memory` of them in its memory.
+            compute_s: seconds that the engine takes for the tokens of one; 0: not known.
+            leading_in_memory: asked only when it matters.
+        """
+        below = (present - in_memory) * value_bytes
+        load = self.seconds(present * value_bytes, below)
+        compute = present * compute_s
+        if not compute_s or load <= compute:
+            return Choice(present, load, compute)
+        if 0 < in_memory < present:
+            nr = leading_in_memory()
+            if nr and self.seconds(nr * value_bytes, 0) <= nr * compute_s:
+                return Choice(nr, load, compute)
+        self.against += 1
+        if self.against % RETRY == 0:
+            return Choice(present, load, compute, is_retry=True)
+        return Choice(0, load, compute)
+
+
+def _mean(old: Optional[float], new: float) -> float:
+    return new if old is None else old + WEIGHT * (new - old)
+
+
+class Prefill:
+    """What a token of a prompt takes the engine, of the times between steps."""
+
+    LEAST = 128
+    """Tokens of prompts in a step that is measured: a few say nothing."""
+    DEPTH = 8
+    """Steps under way; more mean that some never came back."""
+
+    def __init__(self) -> None:
+        self.seconds_per_token = 0.0
+        self._steps: list[tuple[float, int]] = []
+        self._last = 0.0
+
+    def begin(self, now: float, tokens: int) -> None:
+        """A step is sent: `tokens` of prompts in it."""
+        if len(self._steps) >= self.DEPTH:
+            self._steps.clear()
+        self._steps.append((now, tokens))
+
+    def end(self, now: float) -> None:
+        """The oldest step under way has come back."""
+        if not self._steps:
+            return
+        began, tokens = self._steps.pop(0)
+        took = now - max(began, self._last)
+        self._last = now
+        if tokens >= self.LEAST and took > 0:
+            old = self.seconds_per_token or None
+            self.seconds_per_token = _mean(old, took / tokens)
