@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#define HUGEMAP_COLLAPSE 25 /* MADV_COLLAPSE, which older headers lack */
+
 void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off)
 {
 	size_t wide = bytes + HUGEMAP_BYTES;
@@ -28,6 +30,14 @@ void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off)
 	if (p != MAP_FAILED)
 		(void)madvise(p, bytes, MADV_HUGEPAGE);
 	return p;
+}
+
+int hugemap_collapse(void *p, size_t bytes)
+{
+	/* One small page in each: the kernel has nothing to begin with otherwise. */
+	for (size_t i = 0; i < bytes; i += HUGEMAP_BYTES)
+		(void)*(volatile uint8_t *)((uint8_t *)p + i);
+	return madvise(p, bytes, HUGEMAP_COLLAPSE) ? -errno : 0;
 }
 
 void *hugemap_own(size_t bytes)

@@ -21,6 +21,13 @@
 void *hugemap_shared(size_t bytes, int prot, int fd, uint64_t off);
 
 /*
+ * Makes huge pages of a part of such a mapping, from a border on, bytes being a multiple of
+ * HUGEMAP_BYTES; what is in it stays. Of memory that isn't touched yet it takes as long as touching
+ * it. 0; -errno where the kernel can't (before 6.1) or finds none, and the memory is as it was.
+ */
+int hugemap_collapse(void *p, size_t bytes);
+
+/*
  * Zeroed memory of our own, taken when it is touched, from a huge page's border on; of huge pages
  * where the kernel gives some. munmap(p, bytes) ends it; bytes is a multiple of the page.
  * MAP_FAILED and errno on failure.

@@ -40,6 +40,7 @@ enum {
 	MEM_PEER = 1u << 0,	/* someone else can change or take it away: guard every access */
 	MEM_READABLE = 1u << 1, /* we may read */
 	MEM_WRITABLE = 1u << 2, /* we may write */
+	MEM_HUGE = 1u << 3,	/* all of it lies in huge pages */
 };
 
 struct mem_region {

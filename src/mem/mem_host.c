@@ -132,6 +132,8 @@ static int mem_host_memfd_fill(struct mem_host *h, const char *name, unsigned mf
 		goto unmap;
 	}
 	h->reg.fd = fd;
+	if (mfd_flags & MFD_HUGETLB)
+		h->reg.flags |= MEM_HUGE;
 	return 0;
 
 unmap:

@@ -215,6 +215,7 @@ struct store_into {
 	void *pin;
 	uint64_t ver;
 	uint32_t value_len;
+	bool is_huge;		 /* it lies in huge pages */
 	uint64_t *seals;	 /* of the whole value */
 	struct store_meta *meta; /* NULL: it is known to be none */
 };

@@ -255,7 +255,8 @@ static void ssd_push(struct m_ssd *ms, unsigned shard)
 		abort();
 	}
 	ms->tier[shard] = ssd_of(s);
-	ssd_of(s)->is_straight = rng_chance(&ms->m.rng, 1, 2);
+	ssd_of(s)->straight = rng_chance(&ms->m.rng, 1, 2) ? SSD_STRAIGHT_ALWAYS
+							   : SSD_STRAIGHT_NEVER;
 	store_set_push(ms->m.w.set, shard, s);
 	if (rng_chance(&ms->m.rng, 2, 3))
 		ssd_bad_clear(ssd_of(s));

@@ -6,9 +6,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/container.h"
 #include "base/must.h"
+
+#define ARENA_HUGE_TURN 8u /* asked for by one allocation */
+#define ARENA_REFUSALS 4u  /* after which the kernel isn't asked any more */
 
 uint64_t dram_arena_seg_cost(uint64_t bytes)
 {
@@ -62,6 +66,8 @@ int dram_arena_add(struct dram_arena *a, uint64_t bytes)
 	if (err)
 		goto put_region;
 	seg->is_retiring = false;
+	memset(seg->asked, 0, sizeof(seg->asked));
+	memset(seg->huge, seg->reg->flags & MEM_HUGE ? 0xff : 0, sizeof(seg->huge));
 	if (i == a->nr_segs)
 		a->nr_segs++;
 	a->bytes += bytes;
@@ -140,6 +146,53 @@ static int arena_largest(const struct dram_arena *a, uint32_t *n)
 	return seg;
 }
 
+/* ---- huge pages ------------------------------------------------------------------------------ */
+
+static bool huge_bit(const uint64_t *bits, uint64_t no)
+{
+	return bits[no / 64] >> (no % 64) & 1;
+}
+
+/* The huge pages that the extent touches, [*from, return). */
+static uint64_t huge_range(struct dram_ext e, uint64_t *from)
+{
+	*from = (uint64_t)e.at * DRAM_GRANULE / HUGEMAP_BYTES;
+	return div_round_up(((uint64_t)e.at + e.nr) * DRAM_GRANULE, HUGEMAP_BYTES);
+}
+
+bool dram_arena_is_huge(const struct dram_arena *a, struct dram_ext e)
+{
+	uint64_t from, end = huge_range(e, &from);
+
+	for (; from < end; from++)
+		if (!huge_bit(a->segs[e.seg].huge, from))
+			return false;
+	return true;
+}
+
+/* Those that weren't asked for yet, a few at a time: each is 2 MiB to be zeroed. */
+static void arena_huge(struct dram_arena *a, struct dram_ext e)
+{
+	struct dram_seg *seg = &a->segs[e.seg];
+	uint64_t no, end = huge_range(e, &no);
+
+	if (a->nr_refused >= ARENA_REFUSALS || seg->reg->flags & MEM_HUGE)
+		return;
+	end = min_t(uint64_t, end, seg->reg->len / HUGEMAP_BYTES);
+	for (unsigned nr = 0; no < end && nr < ARENA_HUGE_TURN; no++) {
+		if (huge_bit(seg->asked, no))
+			continue;
+		nr++;
+		seg->asked[no / 64] |= 1ull << (no % 64);
+		if (hugemap_collapse(seg->reg->base + no * HUGEMAP_BYTES, HUGEMAP_BYTES))
+			a->nr_refused++;
+		else
+			seg->huge[no / 64] |= 1ull << (no % 64);
+	}
+}
+
+/* ---- extents --------------------------------------------------------------------------------- */
+
 int dram_arena_alloc(struct dram_arena *a, uint64_t bytes, struct dram_ext *ext, uint32_t max)
 {
 	uint32_t need = dram_granules(bytes), n, nr = 0;
@@ -162,6 +215,8 @@ int dram_arena_alloc(struct dram_arena *a, uint64_t bytes, struct dram_ext *ext,
 		a->used_bytes += (uint64_t)n * DRAM_GRANULE;
 		a->free_bytes -= (uint64_t)n * DRAM_GRANULE;
 	}
+	for (uint32_t i = 0; i < nr; i++)
+		arena_huge(a, ext[i]);
 	return (int)nr;
 }
 

@@ -5,6 +5,9 @@
  * A value is a list of extents; one when a block is large enough, else the largest ones there are,
  * up to a bound that the caller names.
  *
+ * Memory that is used for the first time is made of huge pages where the kernel can: a device takes
+ * a request of small ones in as many segments, and a copy pays a page walk for each.
+ *
  * An extent is 8 bytes: granule, length in granules, segment. The two spare fields of the word
  * belong to the value (dram_index.h): readers on other reactors look at this word while the value
  * is pinned, so what is in it never changes in that time.
@@ -17,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hugemap.h"
 #include "mem/mem.h"
 #include "store/dram/dram_buddy.h"
 
@@ -25,6 +29,7 @@
 #define DRAM_EXTS_MAX 128u /* of one value */
 #define DRAM_SEG_BYTES_MAX (1ull << 30)
 #define DRAM_SEG_BYTES_MIN 65536u
+#define DRAM_SEG_HUGES (DRAM_SEG_BYTES_MAX / HUGEMAP_BYTES)
 
 struct dram_ext {
 	uint64_t at : 24; /* granules */
@@ -39,6 +44,9 @@ struct dram_seg {
 	struct mem_region *reg; /* NULL: a free slot */
 	struct dram_buddy buddy;
 	bool is_retiring; /* gives nothing any more */
+	/* By huge page: were they asked for, and are they? */
+	uint64_t asked[DRAM_SEG_HUGES / 64];
+	uint64_t huge[DRAM_SEG_HUGES / 64];
 };
 
 struct dram_arena {
@@ -49,6 +57,7 @@ struct dram_arena {
 	uint64_t retiring_bytes; /* of the others */
 	uint64_t used_bytes;	 /* taken, retiring segments included */
 	uint64_t cost_bytes;	 /* of all segments, see dram_arena_seg_cost() */
+	uint32_t nr_refused;	 /* times the kernel had no huge page */
 	int (*on_segment)(void *arg, struct mem_region *reg);
 	void (*on_segment_gone)(void *arg, struct mem_region *reg); /* reaped; not by fini */
 	void *arg;
@@ -79,6 +88,9 @@ bool dram_arena_reap(struct dram_arena *a, uint32_t i);
 /* Extents for `bytes` > 0 in ext[0 .. max): how many, or -ENOSPC with nothing taken. */
 int dram_arena_alloc(struct dram_arena *a, uint64_t bytes, struct dram_ext *ext, uint32_t max);
 void dram_arena_free(struct dram_arena *a, const struct dram_ext *ext, uint32_t nr);
+
+/* Does all of it lie in huge pages? */
+bool dram_arena_is_huge(const struct dram_arena *a, struct dram_ext e);
 
 static inline struct mem_run dram_arena_run(const struct dram_arena *a, struct dram_ext e)
 {

@@ -172,6 +172,7 @@ void dram_value_drop(struct dram *d, struct dram_entry *e);
 void dram_value_drop_bad(struct dram *d, struct dram_entry *e);
 /* Does some of it lie in a segment that is to go? */
 bool dram_value_is_retiring(const struct dram *d, const struct dram_entry *e);
+bool dram_value_is_huge(const struct dram *d, const struct dram_entry *e);
 void dram_value_pin(struct dram *d, struct dram_entry *e);
 void dram_value_unpin(struct dram *d, struct dram_entry *e);
 void dram_value_set_dirty(struct dram *d, struct dram_entry *e, bool is_dirty);

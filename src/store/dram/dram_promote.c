@@ -186,6 +186,7 @@ static void promote_offer_into(struct dram *d, struct dram_promote *p, struct st
 		.pin = e,
 		.ver = p->ver,
 		.value_len = (uint32_t)e->len,
+		.is_huge = dram_value_is_huge(d, e),
 		.seals = dram_value_seals(&v),
 		.meta = promote_meta(e, &v),
 	};

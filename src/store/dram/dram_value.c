@@ -225,6 +225,16 @@ bool dram_value_is_retiring(const struct dram *d, const struct dram_entry *e)
 	return is;
 }
 
+bool dram_value_is_huge(const struct dram *d, const struct dram_entry *e)
+{
+	const struct dram_ext *more = side_exts(d, e);
+	bool is = e->ext.nr && dram_arena_is_huge(&d->arena, e->ext);
+
+	for (uint32_t i = 0; i < e->ext.nr_more && is; i++)
+		is = dram_arena_is_huge(&d->arena, more[i]);
+	return is;
+}
+
 void dram_value_pin(struct dram *d, struct dram_entry *e)
 {
 	must(e->pins < DRAM_PINS_MAX);

@@ -385,6 +385,12 @@ static struct read_range read_range(const struct ssd_entry *e, const struct stor
 	return g;
 }
 
+static bool read_may_straight(const struct ssd *s, const struct store_into *in)
+{
+	return in->st && s->straight != SSD_STRAIGHT_NEVER &&
+	       (in->is_huge || s->straight == SSD_STRAIGHT_ALWAYS);
+}
+
 /* Where the range lies in memory of the tier above; NULL: it can't be read there. */
 static uint8_t *read_above(const struct ssd *s, const struct ssd_entry *e,
 			   const struct store_io *io, const struct read_range *g)
@@ -397,7 +403,7 @@ static uint8_t *read_above(const struct ssd *s, const struct ssd_entry *e,
 	struct mem_run run;
 	uint8_t *p;
 
-	if (!s->is_straight || !in->st || in->ver != e->ver || in->value_len != e->len ||
+	if (!read_may_straight(s, in) || in->ver != e->ver || in->value_len != e->len ||
 	    g->want < SSD_BLOCK || e->len <= SSD_PACKED_MAX)
 		return NULL;
 	if (in->st->ops->runs(&v, off, &run, 1) != 1 || run.len < g->want)

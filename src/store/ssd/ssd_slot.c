@@ -11,18 +11,14 @@
  * tidy: no-test: t_ssd_read.c goes through it
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
-#include "base/cleanup.h"
 #include "base/container.h"
 #include "base/hugemap.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
 
-#define SHMEM_HUGE "/sys/kernel/mm/transparent_hugepage/shmem_enabled"
 #define SLOT_WAKES 8u /* of one that has become free */
 
 static const struct {
@@ -55,21 +51,6 @@ static int slot_map(struct ssd *s)
 	return s->read_reg ? 0 : -ENOMEM;
 }
 
-/*
- * Has the memory of tiers above huge pages? In small ones a read of 256 KiB is 64 segments, which a
- * virtual disk takes four times as long for: then the way by our own huge pages is the shorter one,
- * copy included.
- */
-static bool slot_is_straight(void)
-{
-	auto_fclose FILE *f = fopen(SHMEM_HUGE, "re");
-	char line[128] = "";
-
-	if (!f || !fgets(line, sizeof(line), f))
-		return false;
-	return !strstr(line, "[never]") && !strstr(line, "[deny]");
-}
-
 int ssd_slot_init(struct ssd *s)
 {
 	struct ssd_read *r;
@@ -78,7 +59,7 @@ int ssd_slot_init(struct ssd *s)
 
 	for (uint32_t k = 0; k < SSD_READ_KINDS; k++)
 		list_init(&s->free_reads[k]);
-	s->is_straight = slot_is_straight();
+	s->straight = SSD_STRAIGHT_HUGE;
 	s->reads = calloc(SSD_READS, sizeof(*s->reads));
 	if (!s->reads)
 		return -ENOMEM;

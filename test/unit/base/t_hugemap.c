@@ -82,9 +82,34 @@ static void t_own(void **state)
 	assert_true(hugemap_own(SIZE_MAX & ~(size_t)4095) == MAP_FAILED);
 }
 
+/* Whether the kernel makes some or not: what is in it stays. */
+static void t_collapse(void **state)
+{
+	int err, fd = memfd_create("t_hugemap", MFD_CLOEXEC);
+	uint8_t *p;
+
+	assert_int_equal(ftruncate(fd, 8 << 20), 0);
+	p = hugemap_shared(8 << 20, PROT_READ | PROT_WRITE, fd, 0);
+	assert_true(p != MAP_FAILED);
+	for (unsigned i = 0; i < 8u << 20; i += 12345)
+		p[i] = (uint8_t)(i / 12345);
+	err = hugemap_collapse(p, 4 << 20);
+	assert_true(err <= 0);
+	if (!err)
+		assert_int_equal(hugemap_collapse(p, 4 << 20), 0);
+	for (unsigned i = 0; i < 8u << 20; i += 12345)
+		assert_int_equal(p[i], (uint8_t)(i / 12345));
+	munmap(p, 8 << 20);
+	p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(hugemap_collapse(p, 4096) < 0);
+	munmap(p, 4096);
+	close(fd);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(t_maps), cmocka_unit_test(t_own)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(t_maps), cmocka_unit_test(t_own),
+					   cmocka_unit_test(t_collapse)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -71,6 +72,37 @@ static void t_sealed(void **state)
 	dram_arena_fini(&a);
 }
 
+/* Huge or not is told of pages that were asked for, and nothing in them changes. */
+static void t_huge(void **state)
+{
+	struct dram_ext a_ext, b_ext;
+	struct dram_arena a;
+	struct mem_run run;
+
+	assert_int_equal(dram_arena_init(&a), 0);
+	assert_int_equal(dram_arena_add(&a, 6 << 20), 0);
+	assert_int_equal(dram_arena_alloc(&a, 1 << 20, &a_ext, 1), 1);
+	run = dram_arena_run(&a, a_ext);
+	memset(run.reg->base + run.off, 0x5a, run.len);
+	if (!(a.segs[0].reg->flags & MEM_HUGE)) {
+		assert_int_equal(__builtin_popcountll(a.segs[0].asked[0]), 1);
+		assert_int_equal(dram_arena_is_huge(&a, a_ext), a.nr_refused == 0);
+	}
+	assert_int_equal(dram_arena_alloc(&a, 4 << 20, &b_ext, 1), 1);
+	for (uint64_t i = 0; i < run.len; i++)
+		assert_int_equal(run.reg->base[run.off + i], 0x5a);
+	/* A segment shorter than a huge page has none. */
+	dram_arena_free(&a, &a_ext, 1);
+	dram_arena_free(&a, &b_ext, 1);
+	dram_arena_fini(&a);
+	assert_int_equal(dram_arena_init(&a), 0);
+	assert_int_equal(dram_arena_add(&a, 1 << 20), 0);
+	assert_int_equal(dram_arena_alloc(&a, 1 << 20, &a_ext, 1), 1);
+	assert_false(dram_arena_is_huge(&a, a_ext));
+	assert_int_equal(a.nr_refused, 0);
+	dram_arena_fini(&a);
+}
+
 static void t_extents(void **state)
 {
 	struct dram_ext ext[DRAM_EXTS_MAX], small[64];
@@ -132,10 +164,8 @@ static void t_retire(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_segments),
-		cmocka_unit_test(t_sealed),
-		cmocka_unit_test(t_extents),
-		cmocka_unit_test(t_retire),
+		cmocka_unit_test(t_segments), cmocka_unit_test(t_sealed), cmocka_unit_test(t_huge),
+		cmocka_unit_test(t_extents),  cmocka_unit_test(t_retire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static inline int ssd_world_begin(struct ssd_world *sw)
 	}
 	store_set_push(sw->w.set, 0, s);
 	sw->s = ssd_of(s);
-	sw->s->is_straight = true; /* whatever pages this machine has */
+	sw->s->straight = SSD_STRAIGHT_ALWAYS; /* whatever pages this machine has */
 	return 0;
 }
 
