@@ -453,7 +453,8 @@ static void store_submit_inner(struct store *s, struct store *start, struct stor
 	io->shard = s->shard;
 	if (!(STORE_TAKES_VIEW >> io->op & 1))
 		io->view.st = NULL;
-	io->into.st = NULL;
+	if (io->op != STORE_BUF)
+		io->into.st = NULL;
 	if (io->op == STORE_MATCH)
 		io->match.nr_shards = (uint16_t)s->set->nr_shards;
 	store_start(&s->set->shard[s->shard], start, io);

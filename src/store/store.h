@@ -100,7 +100,11 @@ struct store_meta {
 };
 
 enum store_op {
-	STORE_BUF, /* key, len (bytes), flags -> view, unpublished and writable, seals zero */
+	/*
+	 * key, len (bytes), flags -> view, unpublished and writable, seals zero. Between tiers it
+	 * may bring memory to be written from, see store_into
+	 */
+	STORE_BUF,
 	STORE_PUT, /* key, view, meta, flags -> ver; consumes the view: st == NULL afterwards */
 	/*
 	 * key, off, len, ver (wanted, 0 = any) -> view, ver; off past the end is fine: nothing
@@ -209,6 +213,10 @@ struct store_list {
  * (view.st is this st). It has taken the pin: the view carries it, or, when the GET failed, it is
  * let go by ops->release as soon as nothing is written there any more. Who can't leaves st as it
  * is.
+ *
+ * With a BUF of a tier above, the other way: the value lies there, whole and sealed, and stays
+ * until the buffer is let go or the FILL that brings it has ended. Who takes it (clears st) has
+ * the seals from there and writes the bytes from where they lie: nobody fills the buffer.
  */
 struct store_into {
 	struct store *st; /* NULL: none */
@@ -254,7 +262,7 @@ struct store_io {
 	const struct store_meta *meta; /* NULL = none */
 	/* In and out, see the verbs. */
 	struct store_view view;
-	struct store_into into; /* of a GET between tiers; the door clears it */
+	struct store_into into; /* of a GET or BUF between tiers; the door clears it */
 	union {
 		struct store_match match;
 		struct store_list list;

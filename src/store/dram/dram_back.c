@@ -4,6 +4,9 @@
  *
  *   BUF below -> copy, chunk by chunk, checked -> FILL with the entry's version -> clean
  *
+ * Nothing is copied when the tier below can write from our memory (store_into); then whoever reads
+ * the value there again is the next to check it.
+ *
  * The FILL passes the gate at this tier, so it never overtakes or is overtaken by a put or del of
  * the same key; when it holds the key and the entry is no longer the current one, it ends there.
  * The entry is pinned meanwhile.
@@ -63,6 +66,11 @@ static void back_filled(struct store_io *io, int res)
 	back_end(container_of(io, struct dram_back, io), res);
 }
 
+static uint64_t back_chunks(const struct dram_back *b)
+{
+	return div_round_up(b->e->len, MEM_CHUNK_BYTES);
+}
+
 static void back_buffed(struct store_io *io, int res)
 {
 	struct dram_back *b = container_of(io, struct dram_back, io);
@@ -72,7 +80,8 @@ static void back_buffed(struct store_io *io, int res)
 		return;
 	}
 	b->state = DRAM_BACK_COPY;
-	b->chunk = 0;
+	b->chunk = io->into.st ? 0 : back_chunks(b); /* taken: it is written from here */
+	io->into.st = NULL;
 }
 
 static void back_io(struct dram_back *b, enum store_op op, store_end_fn *end)
@@ -92,6 +101,24 @@ static void back_io(struct dram_back *b, enum store_op op, store_end_fn *end)
 		b->io.meta = dram_value_meta(&v);
 	}
 	b->io.end = end;
+}
+
+/* With the value, for who can write it from where it lies. */
+static void back_buf(struct dram_back *b)
+{
+	struct store_view v;
+
+	back_io(b, STORE_BUF, back_buffed);
+	dram_value_view(b->d, b->e, &v);
+	b->io.into = (struct store_into){
+		.st = &b->d->st,
+		.pin = b->e,
+		.ver = b->io.ver,
+		.value_len = (uint32_t)b->e->len,
+		.is_huge = dram_value_is_huge(b->d, b->e),
+		.seals = dram_value_seals(&v),
+	};
+	store_submit_below(&b->d->st, &b->io);
 }
 
 static struct dram_back *back_take(struct dram *d, struct dram_entry *e)
@@ -114,8 +141,7 @@ void dram_back_put(struct dram *d, struct dram_entry *e, struct store_io *put)
 	struct dram_back *b = back_take(d, e);
 
 	b->put = put;
-	back_io(b, STORE_BUF, back_buffed);
-	store_submit_below(&d->st, &b->io);
+	back_buf(b);
 }
 
 /* end() may run inside, when the tier below refuses at once: look at is_back. */
@@ -134,8 +160,7 @@ int dram_back_start(struct dram *d, struct dram_entry *e, bool is_victim)
 		e->is_parked = true;
 	}
 	b->is_victim = is_victim;
-	back_io(b, STORE_BUF, back_buffed);
-	store_submit_below(&d->st, &b->io);
+	back_buf(b);
 	return 0;
 }
 
@@ -164,7 +189,7 @@ void dram_back_fill(struct dram *d, struct store_io *io)
 static void back_copy(struct dram_back *b)
 {
 	struct dram *d = b->d;
-	uint64_t nr = div_round_up(b->e->len, MEM_CHUNK_BYTES), end;
+	uint64_t nr = back_chunks(b), end;
 	struct store_view from;
 
 	dram_value_view(d, b->e, &from);

@@ -123,6 +123,7 @@ struct ssd_value {
 	uint64_t *seals;
 	struct ssd_append app;
 	struct store_meta meta;
+	struct store_into from; /* st: it is written from there, and the buffers stay empty */
 	uint32_t len;
 	uint16_t nr_pieces; /* 0: it is small, */
 	uint16_t small;	    /* in this buffer */
@@ -317,6 +318,7 @@ struct ssd {
 	uint64_t ver;	      /* the highest known */
 	uint64_t floor; /* any key may have died at this version or below, unknown to the index */
 	uint64_t value_bytes;
+	uint64_t straight_written; /* bytes of values, from memory above */
 	struct ssd_stream stream[SSD_STREAMS];
 	struct ssd_sync sync;
 	struct ssd_verify verify;
@@ -382,6 +384,12 @@ static inline struct ssd_frame *ssd_frame(struct store_io *io)
 	return store_scratch(io);
 }
 
+static inline bool ssd_is_straight(const struct ssd *s, const struct store_into *in)
+{
+	return in->st && s->straight != SSD_STRAIGHT_NEVER &&
+	       (in->is_huge || s->straight == SSD_STRAIGHT_ALWAYS);
+}
+
 /* ssd.c */
 void ssd_count(struct ssd *s);
 
@@ -439,6 +447,10 @@ void ssd_value_destroy(struct ssd_value *v);
 void ssd_value_view(struct ssd_value *v, struct store_view *view);
 /* len bytes from off on lie in one run. */
 uint8_t *ssd_value_at(struct ssd_value *v, uint32_t off);
+/* It is written from there if every piece lies right for the device: true, and *in is taken. */
+bool ssd_value_take(struct ssd_value *v, struct store_into *in);
+/* Bytes from off on, in memory above: one run of them; NULL: they don't lie right. */
+uint8_t *ssd_value_above(const struct store_into *in, uint64_t off, uint64_t len);
 unsigned ssd_value_runs(const struct store_view *v, uint64_t off, struct mem_run *runs,
 			unsigned nr);
 uint64_t *ssd_value_seals(const struct store_view *v);

@@ -225,6 +225,25 @@ static bool place_packed(struct ssd_stream *st, struct ssd_append *a)
 	return true;
 }
 
+/* The payload as it lies in memory above, between the head and the end that needs padding. */
+static void piece_above(struct ssd_piece *p, const struct store_into *from, uint64_t off,
+			uint32_t len)
+{
+	uint8_t *at = ssd_value_above(from, off, len);
+	uint32_t body = (uint32_t)align_down(len, SSD_BLOCK);
+	struct ssd_unit *u = &p->unit;
+
+	must(at);
+	u->iov[0] = (struct iovec){p->mem, SSD_BLOCK};
+	u->iov[1] = (struct iovec){at, body};
+	u->nr_iov = 2;
+	if (body == len)
+		return;
+	memset(p->mem + SSD_BLOCK, 0, SSD_BLOCK);
+	memcpy(p->mem + SSD_BLOCK, at + body, len - body);
+	u->iov[body ? u->nr_iov++ : 1] = (struct iovec){p->mem + SSD_BLOCK, SSD_BLOCK};
+}
+
 static void place_piece(struct ssd_stream *st, struct ssd_append *a, uint32_t piece)
 {
 	struct ssd_value *v = a->val;
@@ -239,7 +258,13 @@ static void place_piece(struct ssd_stream *st, struct ssd_append *a, uint32_t pi
 	memset(p->mem, 0, SSD_BLOCK);
 	ssd_format_rec(&a->ri, v->seals + piece * SSD_PIECE_SEALS, &b, p->mem);
 	padded = (uint32_t)align_up(len, SSD_BLOCK);
-	memset(p->mem + SSD_BLOCK + len, 0, padded - len);
+	p->unit.nr_iov = 0;
+	if (v->from.st) {
+		piece_above(p, &v->from, (uint64_t)piece * STORE_PIECE_BYTES, len);
+		st->s->straight_written += len;
+	} else {
+		memset(p->mem + SSD_BLOCK + len, 0, padded - len);
+	}
 	p->app = a;
 	p->unit.buf = p->mem;
 	p->unit.len = SSD_BLOCK + padded;

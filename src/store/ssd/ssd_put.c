@@ -22,6 +22,7 @@
 static void buf_give(struct store_io *io, struct ssd_value *v)
 {
 	ssd_value_view(v, &io->view);
+	ssd_value_take(v, &io->into);
 	store_done(io, 0);
 }
 

@@ -28,7 +28,6 @@
 #include "store/ssd/ssd_int.h"
 
 #define READ_MAX_NS 2000000000ull
-#define STRAIGHT_ALIGN 512u /* what direct I/O wants of memory */
 
 bool ssd_read_is(const struct ssd *s, const void *pin)
 {
@@ -385,31 +384,18 @@ static struct read_range read_range(const struct ssd_entry *e, const struct stor
 	return g;
 }
 
-static bool read_may_straight(const struct ssd *s, const struct store_into *in)
-{
-	return in->st && s->straight != SSD_STRAIGHT_NEVER &&
-	       (in->is_huge || s->straight == SSD_STRAIGHT_ALWAYS);
-}
-
 /* Where the range lies in memory of the tier above; NULL: it can't be read there. */
 static uint8_t *read_above(const struct ssd *s, const struct ssd_entry *e,
 			   const struct store_io *io, const struct read_range *g)
 {
 	const struct store_into *in = &io->into;
-	struct store_view v = {
-		.st = in->st, .pin = in->pin, .len = in->value_len, .value_len = in->value_len};
 	uint64_t off = (uint64_t)g->piece * STORE_PIECE_BYTES +
 		       (uint64_t)g->first * MEM_CHUNK_BYTES;
-	struct mem_run run;
-	uint8_t *p;
 
-	if (!read_may_straight(s, in) || in->ver != e->ver || in->value_len != e->len ||
+	if (!ssd_is_straight(s, in) || in->ver != e->ver || in->value_len != e->len ||
 	    g->want < SSD_BLOCK || e->len <= SSD_PACKED_MAX)
 		return NULL;
-	if (in->st->ops->runs(&v, off, &run, 1) != 1 || run.len < g->want)
-		return NULL;
-	p = mem_own_ptr(&run);
-	return (uintptr_t)p % STRAIGHT_ALIGN ? NULL : p;
+	return ssd_value_above(in, off, g->want);
 }
 
 static enum ssd_read_kind read_kind(const struct ssd_entry *e, const struct read_range *g,

@@ -151,11 +151,12 @@ static void unit_ended(struct io_req *req, int res)
 
 static void unit_write(struct ssd_unit *u)
 {
-	u->iov = (struct iovec){u->buf, u->len};
+	if (!u->nr_iov)
+		u->iov[0] = (struct iovec){u->buf, u->len};
 	u->req = (struct io_req){.op = IO_WRITE,
 				 .fd = u->s->dev->fd,
-				 .iov = &u->iov,
-				 .nr_iov = 1,
+				 .iov = u->iov,
+				 .nr_iov = u->nr_iov ? u->nr_iov : 1,
 				 .off = u->off,
 				 .end = unit_ended};
 	reactor_io(u->s->st.owner, &u->req);
@@ -164,6 +165,7 @@ static void unit_write(struct ssd_unit *u)
 void ssd_unit_submit(struct ssd *s, struct ssd_unit *u)
 {
 	must(u->len && u->len % SSD_BLOCK == 0 && u->off % SSD_BLOCK == 0);
+	must(!u->wants_verify || !u->nr_iov);
 	u->s = s;
 	u->is_retried = false;
 	ssd_health_wrote(s, u->why, u->len);

@@ -37,7 +37,8 @@ struct ssd_unit {
 	struct list node; /* its owner's, until it is submitted; then the verifier's */
 	struct ssd *s;
 	struct io_req req;
-	struct iovec iov;
+	struct iovec iov[3];
+	uint8_t nr_iov; /* 0: buf, in one; such alone can be read back */
 	struct ssd_sync_wait sync;
 	uint8_t *buf;
 	uint32_t len;

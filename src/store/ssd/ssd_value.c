@@ -2,7 +2,8 @@
 /*
  * Staging of values that are on their way in. A short value has one buffer of 64 KiB, from which it
  * is copied into its stream's pack; a long one has a buffer for each 1 MiB piece, with room for the
- * record's head before the payload, and is written from there as it lies.
+ * record's head before the payload, and is written from there as it lies. A long one that lies in
+ * memory of the tier above in a way that suits the device is written from there instead.
  *
  * Nothing is allocated after the start: whoever finds no buffer waits (ssd_put.c). Runs on the
  * shard's owner; runs, seals and meta of a view on any reactor.
@@ -18,6 +19,7 @@
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
 
+#define DIRECT_ALIGN 512u /* what direct I/O wants of memory */
 #define NR_VALUES (SSD_SMALLS + SSD_LARGES_MIN)
 
 static uint32_t value_seals(const struct ssd *s)
@@ -95,6 +97,7 @@ struct ssd_value *ssd_value_create(struct ssd *s, const struct store_key *key, u
 	list_del(&v->node);
 	v->len = len;
 	v->io = NULL;
+	v->from.st = NULL;
 	v->meta = (struct store_meta){0};
 	v->app = (struct ssd_append){.val = v};
 	v->app.ri.key = *key;
@@ -138,6 +141,35 @@ uint8_t *ssd_value_at(struct ssd_value *v, uint32_t off)
 		return s->smalls + (size_t)v->small * SSD_PACKED_MAX + off;
 	return s->pieces[v->piece[off / STORE_PIECE_BYTES]].mem + SSD_BLOCK +
 	       off % STORE_PIECE_BYTES;
+}
+
+/* ---- memory of the tier above ---------------------------------------------------------------- */
+
+uint8_t *ssd_value_above(const struct store_into *in, uint64_t off, uint64_t len)
+{
+	struct store_view v = {
+		.st = in->st, .pin = in->pin, .len = in->value_len, .value_len = in->value_len};
+	struct mem_run run;
+	uint8_t *p;
+
+	if (in->st->ops->runs(&v, off, &run, 1) != 1 || run.len < len)
+		return NULL;
+	p = mem_own_ptr(&run);
+	return (uintptr_t)p % DIRECT_ALIGN ? NULL : p;
+}
+
+bool ssd_value_take(struct ssd_value *v, struct store_into *in)
+{
+	if (!v->nr_pieces || !ssd_is_straight(v->s, in) || in->value_len != v->len)
+		return false;
+	for (uint32_t i = 0; i < v->nr_pieces; i++)
+		if (!ssd_value_above(in, (uint64_t)i * STORE_PIECE_BYTES,
+				     ssd_format_piece_len(v->len, i)))
+			return false;
+	memcpy(v->seals, in->seals, ssd_format_seals(v->len) * sizeof(uint64_t));
+	v->from = *in;
+	in->st = NULL;
+	return true;
 }
 
 /* ---- views: any reactor ---------------------------------------------------------------------- */

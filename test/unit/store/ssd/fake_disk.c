@@ -208,6 +208,23 @@ static int do_readv(struct fake_disk *d, const struct io_req *io)
 	return res;
 }
 
+static int do_writev(struct fake_disk *d, const struct io_req *io)
+{
+	uint64_t len = 0, at = 0;
+	uint8_t *buf;
+	int res;
+
+	for (uint32_t i = 0; i < io->nr_iov; i++)
+		len += io->iov[i].iov_len;
+	buf = malloc(len);
+	must(buf);
+	for (uint32_t i = 0; i < io->nr_iov; at += io->iov[i++].iov_len)
+		memcpy(buf + at, io->iov[i].iov_base, io->iov[i].iov_len);
+	res = do_write(d, buf, len, io->off);
+	free(buf);
+	return res;
+}
+
 /* A hole reads as zeros, durably so once it is synced. */
 static int do_fallocate(struct fake_disk *d, const struct io_req *io)
 {
@@ -240,8 +257,8 @@ int fake_disk_io(void *arg, struct io_req *io)
 	if (io->op == IO_READ)
 		return io->nr_iov == 1 ? do_read(d, io->iov->iov_base, io->iov->iov_len, io->off)
 				       : do_readv(d, io);
-	must(io->nr_iov == 1);
-	return do_write(d, io->iov->iov_base, io->iov->iov_len, io->off);
+	return io->nr_iov == 1 ? do_write(d, io->iov->iov_base, io->iov->iov_len, io->off)
+			       : do_writev(d, io);
 }
 
 /* ---- directly -------------------------------------------------------------------------------- */

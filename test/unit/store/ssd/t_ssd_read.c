@@ -233,6 +233,36 @@ static void straight(void **state)
 	ssd_world_destroy(sw);
 }
 
+/*
+ * Out of the dram tier's memory as it lies there, ends that no block holds whole included; and in a
+ * tier where nothing lies right, by copies. The bytes are the same.
+ */
+static void straight_writes(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	uint64_t lens[] = {65537, 70000, STORE_PART_BYTES + 4097, MIB, MIB + 1, 3 * MIB - 77};
+	uint64_t bytes;
+
+	for (unsigned how = 0; how < 2; how++) {
+		sw->dram_bytes = 16 * MIB;
+		ssd_world_again(sw);
+		sw->s->straight = how ? SSD_STRAIGHT_NEVER : SSD_STRAIGHT_ALWAYS;
+		bytes = 0;
+		for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+			assert_int_equal(world_put(&sw->w, 10 * how + i, 1, lens[i]), 0);
+			bytes += lens[i];
+		}
+		assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), 0);
+		assert_int_equal(sw->s->straight_written, how ? 0 : bytes);
+		sw->dram_bytes = 0;
+		ssd_world_again(sw);
+		for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++)
+			assert_int_equal(world_get(&sw->w, 10 * how + i, 1, lens[i]), 0);
+		assert_int_equal(sw->w.nr_alerts, 0);
+	}
+	ssd_world_destroy(sw);
+}
+
 /* Puts and dels pass while values come straight: what is found is never older than they. */
 static void straight_race(void **state)
 {
@@ -310,6 +340,7 @@ int main(void)
 		cmocka_unit_test(replaced),	   cmocka_unit_test(too_late),
 		cmocka_unit_test(late_at_the_end), cmocka_unit_test(straight),
 		cmocka_unit_test(straight_race),   cmocka_unit_test(straight_late),
+		cmocka_unit_test(straight_writes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
