@@ -373,10 +373,12 @@ int peal_queue_open(struct peal *p, unsigned depth, struct peal_queue **out)
 	*out = q;
 	return 0;
 free_queue:
-	if (q->fd >= 0)
+	if (q->fd >= 0) {
 		batch_free(q);
-	else
+	} else {
+		free(q->slots);
 		free(q);
+	}
 	return err;
 }
 

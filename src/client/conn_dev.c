@@ -47,15 +47,20 @@ static int conn_dev_call(struct conn *c, struct wire_call *m, uint32_t least, co
 	return err ? conn_dev_error(err, what) : 0;
 }
 
-static void conn_dev_take_caps(struct conn *c, const char *text)
+/* Text that is no JSON grants nothing; without memory to read it, nobody knows what it grants. */
+static int conn_dev_take_caps(struct conn *c, const char *text)
 {
-	json_t *root = json_loads(text, 0, NULL);
+	json_error_t e = {0};
+	json_t *root = json_loads(text, 0, &e);
 	json_t *caps = json_object_get(root, "capabilities");
 	json_t *peal = json_object_get(caps, "peal");
 
 	c->has_arena = json_is_true(json_object_get(peal, "arena"));
 	c->is_operator = json_is_true(json_object_get(peal, "operator"));
+	if (!root && json_error_code(&e) == json_error_out_of_memory)
+		return errmsg_set(-ENOMEM, "no memory to read the daemon's capabilities");
 	json_decref(root);
+	return 0;
 }
 
 int conn_dev_version(struct conn *c, bool is_operator, uint64_t deadline_ns)
@@ -86,8 +91,7 @@ int conn_dev_version(struct conn *c, bool is_operator, uint64_t deadline_ns)
 			"the daemon speaks vfio-user %u.%u, this library 0.1: they are of "
 			"different releases",
 			reply.v.major, reply.v.minor);
-	conn_dev_take_caps(c, reply.json);
-	return 0;
+	return conn_dev_take_caps(c, reply.json);
 }
 
 /* ---- regions and BAR0 ---- */
