@@ -332,6 +332,8 @@ static int fsck_all(struct fsck *f)
 		return -ENOMEM;
 	err = segs_check(f);
 	f->is_told = true;
+	if (!err && f->has_no_memory)
+		err = -ENOMEM;
 	return err ? err : ssd_fsck_key_all(f);
 }
 

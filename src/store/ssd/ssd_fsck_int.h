@@ -53,6 +53,7 @@ struct fsck {
 	uint32_t nr_slots, nr_keys;
 	uint32_t part, nr_parts;
 	bool is_full;
+	bool has_no_memory; /* for a bad entry: what is lost would be counted wrong */
 };
 
 static inline uint64_t fsck_place(uint32_t seg, uint32_t off)

@@ -151,8 +151,8 @@ static void entry_bad(struct fsck *f, uint32_t seg, const struct ssd_rec_info *r
 		     fsck_addr(f, seg) + (uint64_t)off * SSD_GRANULE, "key %s, version %llu: %s",
 		     key, (unsigned long long)ri->ver, what);
 	out->nr_bad++;
-	if (f->bad.nr < FSCK_BAD_MAX)
-		vec_push(&f->bad, fsck_place(seg, off));
+	if (f->bad.nr < FSCK_BAD_MAX && !vec_push(&f->bad, fsck_place(seg, off)))
+		f->has_no_memory = true;
 }
 
 static bool rec_is_same(const struct ssd_rec_info *a, const struct ssd_rec_info *b)
