@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,9 +77,45 @@ void cli_parse(const struct argp *argp, struct cli *c, int argc, char **argv, vo
 		.children = children,
 	};
 	struct cli_parse in = {c, opts};
+	int err;
 
 	argp_err_exit_status = CLI_USAGE;
-	argp_parse(&root, argc, argv, 0, NULL, &in);
+	err = argp_parse(&root, argc, argv, 0, NULL, &in);
+	if (err)
+		cli_parse_failed(err);
+}
+
+/* Nothing was read, or not all: no command runs with options that it wasn't given. */
+void cli_parse_failed(int err)
+{
+	fprintf(stderr, "peal: can't read the arguments: %s\n", strerror(err));
+	exit(CLI_ERROR);
+}
+
+/* ---- jansson leaves out what it has no memory for ---- */
+
+static _Atomic bool json_has_failed; /* libpeal has a thread */
+
+static void *json_alloc(size_t n)
+{
+	void *p = malloc(n);
+
+	if (!p)
+		json_has_failed = true;
+	return p;
+}
+
+void cli_json_init(void)
+{
+	json_set_alloc_funcs(json_alloc, free);
+}
+
+int cli_json_end(int rc)
+{
+	if (rc != CLI_OK || !json_has_failed)
+		return rc;
+	fputs("peal: no memory: something may be missing in what was said\n", stderr);
+	return CLI_ERROR;
 }
 
 int cli_open(struct cli *c)

@@ -52,6 +52,15 @@ struct cli_parse {
 };
 /* Parses with `argp` (its input: opts); a mistake ends the program with CLI_USAGE. */
 void cli_parse(const struct argp *argp, struct cli *c, int argc, char **argv, void *opts);
+/* argp_parse() gave an errno: a message, and the end with CLI_ERROR. */
+_Noreturn void cli_parse_failed(int err);
+
+/*
+ * jansson leaves out of a document what it has no memory for: between these two that is noticed,
+ * and rc, the exit status, isn't CLI_OK then, after a message.
+ */
+void cli_json_init(void);
+int cli_json_end(int rc);
 
 /* Opens c->p. CLI_OK, or CLI_ERROR with the message on stderr. */
 int cli_open(struct cli *c);

@@ -202,3 +202,28 @@ int cli_rpc_failed(const char *cmd, const struct cli_rpc *r, const json_t *error
 		return CLI_USAGE;
 	return code == RPC_NOT_FOUND ? CLI_MISS : CLI_ERROR;
 }
+
+static bool rpc_is_absent(int err)
+{
+	return err == ENOENT || err == ECONNREFUSED || err == EACCES || err == EPERM ||
+	       err == ENAMETOOLONG;
+}
+
+int cli_rpc_maybe(const char *cmd, const struct cli *c, const char *method, unsigned timeout_ms,
+		  json_t **result)
+{
+	json_t *said = NULL;
+	bool is_error = true;
+	struct cli_rpc r;
+	int rc = CLI_OK;
+
+	if (cli_rpc_open(c, &r) == 0)
+		said = cli_rpc_call(&r, method, NULL, timeout_ms, &is_error);
+	if (is_error && (said || !rpc_is_absent(errno)))
+		rc = cli_rpc_failed(cmd, &r, said);
+	cli_rpc_close(&r);
+	if (is_error)
+		json_decref(said);
+	*result = is_error ? NULL : said;
+	return rc;
+}

@@ -35,3 +35,9 @@ json_t *cli_rpc_call(struct cli_rpc *r, const char *method, json_t *params, unsi
  * said nothing (errno).
  */
 int cli_rpc_failed(const char *cmd, const struct cli_rpc *r, const json_t *error);
+/*
+ * A question of a command that does without the control plane: CLI_OK and NULL where there is none
+ * or it isn't for this user; else as cli_rpc_failed(). The caller's.
+ */
+int cli_rpc_maybe(const char *cmd, const struct cli *c, const char *method, unsigned timeout_ms,
+		  json_t **result);

@@ -302,16 +302,13 @@ static enum doctor_state check_ssd_one(struct doctor *d, const json_t *dev)
 static enum doctor_state check_ssd(struct doctor *d)
 {
 	enum doctor_state state = DOCTOR_GOOD;
-	json_t *list = NULL, *dev;
-	bool is_error = true;
-	struct cli_rpc r;
+	json_t *list, *dev;
 	size_t i;
 
-	if (cli_rpc_open(d->c, &r) == 0)
-		list = cli_rpc_call(&r, "ssd.devices", NULL, 5000, &is_error);
-	cli_rpc_close(&r);
+	if (cli_rpc_maybe("doctor", d->c, "ssd.devices", 5000, &list))
+		return doctor_say(d, DOCTOR_BAD, "the daemon can't be asked, see above");
 	doctor_say(d, state, "no SSD tier here: memory serves alone");
-	json_array_foreach(is_error ? NULL : list, i, dev)
+	json_array_foreach(list, i, dev)
 	{
 		state = check_ssd_one(d, dev);
 		if (state != DOCTOR_GOOD)

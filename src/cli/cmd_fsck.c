@@ -88,12 +88,11 @@ static int fsck_image(struct fsck_print *p, const struct fsck_opts *o, const cha
 	const struct ssd_fsck_opts fo = {.ops = &fsck_print_ops, .arg = p, .has_data = o->has_data};
 	struct ssd_fsck_total *total = calloc(1, sizeof(*total));
 	auto_close int fd = ssd_fsck_open(path, o->is_forced);
-	int err = fd;
+	int err = fd < 0 ? fd : -ENOMEM;
 
 	if (fd >= 0 && total) {
 		fsck_print_begin(p, path);
-		err = ssd_fsck(fd, &fo, total);
-		fsck_print_end(p, err, total);
+		err = fsck_print_end(p, ssd_fsck(fd, &fo, total), total);
 	}
 	free(total);
 	if (err >= 0 || err == -EUCLEAN || err == -ENODATA)
@@ -139,6 +138,21 @@ static void fsck_missing(struct fsck_print *p)
 	}
 }
 
+static int fsck_path(struct fsck_print *p, const struct fsck_opts *o, const char *path)
+{
+	struct stat st;
+	int rc;
+
+	if (stat(path, &st))
+		return cli_file_error("read", path, NULL);
+	if (!S_ISDIR(st.st_mode))
+		return fsck_image(p, o, path);
+	rc = fsck_folder(p, o, path);
+	if (!rc)
+		fsck_missing(p);
+	return rc;
+}
+
 static int fsck_run(struct cli *c, int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -152,18 +166,14 @@ static int fsck_run(struct cli *c, int argc, char **argv)
 	};
 	struct fsck_opts o = {0};
 	struct fsck_print p = {.out = stdout};
-	struct stat st;
 	int rc = CLI_OK;
 
 	cli_parse(&argp, c, argc, argv, &o);
 	p.is_json = c->is_json;
 	p.has_entries = o.has_entries;
 	vec_for_each(&o.paths, path) {
-		bool is_folder = stat(*path, &st) == 0 && S_ISDIR(st.st_mode);
-		int err = is_folder ? fsck_folder(&p, &o, *path) : fsck_image(&p, &o, *path);
+		int err = fsck_path(&p, &o, *path);
 
-		if (is_folder && !err)
-			fsck_missing(&p);
 		rc = err ? err : rc;
 	}
 	fsck_print_last(&p);

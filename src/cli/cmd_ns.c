@@ -73,18 +73,13 @@ static void ns_print_block(const struct cli *c, const json_t *ns)
 }
 
 /* Those that are no key-value ones: only the control plane tells of them, where there is one. */
-static void ns_list_blocks(const struct cli *c)
+static int ns_list_blocks(const struct cli *c)
 {
-	bool is_error = true;
-	json_t *all = NULL, *ns;
-	struct cli_rpc r;
+	json_t *all, *ns;
 	size_t i;
+	int rc = cli_rpc_maybe("ns", c, "ns.list", c->timeout_ms ? c->timeout_ms : 5000, &all);
 
-	if (cli_rpc_open(c, &r) == 0)
-		all = cli_rpc_call(&r, "ns.list", NULL, c->timeout_ms ? c->timeout_ms : 5000,
-				   &is_error);
-	cli_rpc_close(&r);
-	json_array_foreach(is_error ? NULL : all, i, ns)
+	json_array_foreach(all, i, ns)
 	{
 		const char *kind = json_string_value(json_object_get(ns, "kind"));
 
@@ -92,6 +87,7 @@ static void ns_list_blocks(const struct cli *c)
 			ns_print_block(c, ns);
 	}
 	json_decref(all);
+	return rc;
 }
 
 static int ns_list(struct cli *c)
@@ -111,7 +107,7 @@ static int ns_list(struct cli *c)
 	for (int i = 0; i < n && i < NS_MAX && !rc; i++)
 		rc = ns_print(c, nsids[i]);
 	if (!rc)
-		ns_list_blocks(c);
+		rc = ns_list_blocks(c);
 	return rc;
 }
 

@@ -4,6 +4,7 @@
  * control plane says of its tiers where it may be asked.
  */
 /* tidy: no-test: test/unit/cli/t_cli.c runs it */
+#include <errno.h>
 #include <nvme/types.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,23 +76,6 @@ static void stat_tier(const json_t *t, size_t no)
 	       (unsigned long long)stat_int(t, "evictions"));
 }
 
-/* Nothing where there is no control plane, or not for us. */
-static json_t *stat_control(const struct cli *c)
-{
-	json_t *all = NULL;
-	bool is_error = true;
-	struct cli_rpc r;
-
-	if (cli_rpc_open(c, &r) == 0)
-		all = cli_rpc_call(&r, "stats", NULL, STAT_TIMEOUT_MS, &is_error);
-	cli_rpc_close(&r);
-	if (is_error) {
-		json_decref(all);
-		return NULL;
-	}
-	return all;
-}
-
 static void stat_tiers(const json_t *ns)
 {
 	char text[CLI_SSD_BYTES];
@@ -107,11 +91,12 @@ static void stat_tiers(const json_t *ns)
 }
 
 /* Of the one namespace, and of all devices. */
-static void stat_more(const struct cli *c, uint32_t nsid)
+static int stat_more(const struct cli *c, uint32_t nsid)
 {
-	json_t *all = stat_control(c), *o;
 	char text[CLI_SSD_BYTES];
+	json_t *all, *o;
 	size_t i;
+	int rc = cli_rpc_maybe("stat", c, "stats", STAT_TIMEOUT_MS, &all);
 
 	json_array_foreach(json_object_get(all, "namespaces"), i, o)
 	{
@@ -124,6 +109,7 @@ static void stat_more(const struct cli *c, uint32_t nsid)
 		printf("ssd         %s\n", text);
 	}
 	json_decref(all);
+	return rc;
 }
 
 static int stat_run(struct cli *c, int argc, char **argv)
@@ -142,7 +128,7 @@ static int stat_run(struct cli *c, int argc, char **argv)
 	if (!rc)
 		(c->is_json ? stat_print_json : stat_print)(&info, &l);
 	if (!rc && !c->is_json)
-		stat_more(c, info.nsid);
+		rc = stat_more(c, info.nsid);
 	return rc;
 }
 

@@ -29,7 +29,7 @@ static const char *const print_fates[SSD_FSCK_FATES] = {
 static void print_json(struct fsck_print *p, json_t *o)
 {
 	if (!o)
-		return; /* no memory: the exit status doesn't hang on it */
+		return; /* no memory: cli_json_end() tells */
 	json_dumpf(o, p->out, JSON_COMPACT);
 	fputc('\n', p->out);
 	json_decref(o);
@@ -221,7 +221,7 @@ static void print_total(struct fsck_print *p, const struct ssd_fsck_total *t)
 		fprintf(p->out, "  found         nothing wrong\n");
 }
 
-static void print_ns_add(struct fsck_print *p, const struct ssd_fsck_total *t)
+static int print_ns_add(struct fsck_print *p, const struct ssd_fsck_total *t)
 {
 	struct fsck_ns *ns = NULL, new = {.nr_shards = t->super.nr_shards};
 
@@ -232,7 +232,7 @@ static void print_ns_add(struct fsck_print *p, const struct ssd_fsck_total *t)
 	}
 	if (!ns) {
 		if (!vec_push(&p->nss, new))
-			return;
+			return -ENOMEM;
 		ns = &vec_last(&p->nss);
 	}
 	ns->nr_seen++;
@@ -242,21 +242,22 @@ static void print_ns_add(struct fsck_print *p, const struct ssd_fsck_total *t)
 	ns->nr_lost += t->nr[SSD_FSCK_LOST];
 	ns->nr_tombs += t->nr[SSD_FSCK_TOMB] + t->nr[SSD_FSCK_TOMB_SPENT];
 	ns->nr_damages += t->nr_damages;
+	return 0;
 }
 
-void fsck_print_end(struct fsck_print *p, int err, const struct ssd_fsck_total *t)
+int fsck_print_end(struct fsck_print *p, int err, const struct ssd_fsck_total *t)
 {
 	p->nr_damages += t->nr_damages;
 	p->nr_torn += t->nr_torn;
 	if (err == -ENODATA && !p->is_json)
 		fprintf(p->out, "  found         nothing: it was never used\n");
 	if (err)
-		return;
-	print_ns_add(p, t);
+		return err;
 	if (p->is_json)
 		print_total_json(p, t);
 	else
 		print_total(p, t);
+	return print_ns_add(p, t);
 }
 
 void fsck_print_last(struct fsck_print *p)

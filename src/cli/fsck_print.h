@@ -30,7 +30,7 @@ struct fsck_print {
 extern const struct ssd_fsck_ops fsck_print_ops; /* arg: struct fsck_print */
 
 void fsck_print_begin(struct fsck_print *p, const char *path);
-/* err as ssd_fsck() gave it. */
-void fsck_print_end(struct fsck_print *p, int err, const struct ssd_fsck_total *t);
+/* err as ssd_fsck() gave it; it comes back, or -ENOMEM. */
+int fsck_print_end(struct fsck_print *p, int err, const struct ssd_fsck_total *t);
 /* The namespaces, and shards that are missing. */
 void fsck_print_last(struct fsck_print *p);

@@ -88,10 +88,14 @@ int main(int argc, char **argv)
 	const char *uri = getenv("PEAL_URI");
 	struct main_opts o = {.cli = {.uri = uri && *uri ? uri : CLI_URI}};
 	char name[64];
+	int err;
 
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "peal " PEAL_VERSION;
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
+	cli_json_init();
+	err = argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
+	if (err)
+		cli_parse_failed(err);
 	if (!o.at)
 		return cli_usage("no command given, expected one; see peal --help");
 	for (size_t i = 0; i < MAIN_NR_CMDS; i++) {
@@ -107,7 +111,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "peal: can't write the output: %s\n", strerror(errno));
 			return CLI_ERROR;
 		}
-		return rc;
+		return cli_json_end(rc);
 	}
 	return main_unknown(argv[o.at]);
 }
