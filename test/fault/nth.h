@@ -29,6 +29,7 @@ struct nth_page {
 	_Atomic uint64_t is_on;	  /* main() is near: the loader's own are not counted */
 	_Atomic uint64_t pid;	  /* of the program */
 	_Atomic uint64_t listener;
+	_Atomic uint64_t base;	    /* of the program in its memory */
 	_Atomic uint64_t nr_frames; /* of the first allocation that failed */
 	uint64_t frame[NTH_FRAMES];
 	char what[168]; /* the first that failed, for people */

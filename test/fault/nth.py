@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sweeps share: a program under nth_run whose n-th event can be told to fail (nth.h)."""
 
+import argparse
+import datetime
 import mmap
 import os
-import re
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 ALLOCS, CALLS, ALL_AFTER = 1, 2, 4
 FIELDS = ('mode', 'count', 'fail_at', 'nr_failed', 'nr_live', 'is_on', 'pid', 'listener',
-          'nr_frames')
+          'base', 'nr_frames')
 NR_FRAMES = 12
 TIMEOUT = 60
+WRONG_MAX = 25
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RESULTS = f'{TOP}/bench/results/nth.tsv'
 
 
 class Page:
@@ -31,6 +36,11 @@ class Page:
 
     def put(self, name, value):
         self.words[FIELDS.index(name)] = value
+
+    def renew(self):
+        """For another run of a program."""
+        for name in FIELDS:
+            self.put(name, 0)
 
     def arm(self, n, mode=ALLOCS | CALLS):
         """From now on events count; the n-th fails."""
@@ -78,22 +88,51 @@ class Tools:
 
 def where(page, program):
     """The place of an allocation that failed, by the debug information of `program`."""
-    lines = []
-    try:
-        with open(f'/proc/{page.pid}/maps', encoding='ascii') as f:
-            maps = f.read()
-    except OSError:
-        maps = ''
-    m = re.search(r'^([0-9a-f]+)-\S+ \S+ 0+ .*' + re.escape(os.path.realpath(program)), maps, re.M)
-    if not m:
+    addrs = [hex(a - page.base - 1) for a in page.frames() if 0 <= a - page.base < 1 << 30]
+    if not addrs:
         return ''
-    base = int(m.group(1), 16)
-    addrs = [hex(a - base - 1) for a in page.frames() if 0 <= a - base < 1 << 30]
-    if addrs:
-        out = subprocess.run(['addr2line', '-sfe', program, *addrs], check=False,
-                             capture_output=True, text=True).stdout.splitlines()
-        lines = [f'{fn} ({at})' for fn, at in zip(out[::2], out[1::2]) if fn != '??']
+    out = subprocess.run(['addr2line', '-sfe', program, *addrs], check=False,
+                         capture_output=True, text=True).stdout.splitlines()
+    lines = [f'{fn} ({at})' for fn, at in zip(out[::2], out[1::2]) if fn != '??']
     return ' < '.join(lines[:5])
+
+
+def parser(doc):
+    """What all sweeps take."""
+    raw = argparse.RawDescriptionHelpFormatter
+    p = argparse.ArgumentParser(description=doc, formatter_class=raw)
+    p.add_argument('--sample', type=int, default=0, metavar='N',
+                   help='about N events of each thing, which ones by the seed; 0: all')
+    p.add_argument('--seed', type=int, default=int.from_bytes(os.urandom(3), 'little'))
+    p.add_argument('--all-after', action='store_true', help='everything from the n-th on fails')
+    p.add_argument('--only', metavar='NAME')
+    p.add_argument('--record', action='store_true', help='a line to bench/results/nth.tsv')
+    p.add_argument('--verbose', action='store_true')
+    return p
+
+
+def mode(opts):
+    return ALLOCS | CALLS | (ALL_AFTER if opts.all_after else 0)
+
+
+def finish(opts, name, began, counts):
+    """The last line, the record, the exit status."""
+    text = ', '.join(f'{v} {k}' for k, v in counts.items())
+    print(f'{name}: {text}; {time.time() - began:.0f} s, seed {opts.seed}')
+    if opts.record:
+        git = ['git', '-C', TOP]
+        commit = subprocess.run([*git, 'rev-parse', '--short', 'HEAD'], check=True, text=True,
+                                capture_output=True).stdout.strip()
+        if subprocess.run([*git, 'diff', '--quiet', 'HEAD'], check=False).returncode:
+            commit += '+'
+        is_new = not os.path.exists(RESULTS)
+        with open(RESULTS, 'a', encoding='ascii') as f:
+            if is_new:
+                f.write('date\tcommit\tsweep\tsample\tall after\tseconds\tcounts\n')
+            f.write('\t'.join(map(str, (datetime.date.today(), commit, name, opts.sample or 'all',
+                                       'yes' if opts.all_after else 'no',
+                                       round(time.time() - began), text))) + '\n')
+    sys.exit(1 if counts.get('wrong') else 0)
 
 
 def open_fds(pid):

@@ -5,7 +5,6 @@ shares no code with Peal."""
 import json
 import mmap
 import os
-import re
 import select
 import socket
 import struct
@@ -123,12 +122,18 @@ class Subject(Host):
     def reap(self, qid, cid=None):
         """The next completion; of command cid, where only one is under way."""
         q = self.queues[qid]
-        at, end, turns = q[1] + 16 * q[3], time.monotonic() + WAIT_S, 0
+        at, turns, now = q[1] + 16 * q[3], 0, time.monotonic()
+        end, ask = now + WAIT_S, now + 0.5
         while struct.unpack_from('<H', self.mem, at + 14)[0] & 1 != q[4]:
             os.sched_yield()
             turns += 1
-            if turns % 256 == 0 and (self.is_gone() or self.has_failed()):
+            if turns % 256 == 0 and self.is_gone():
                 raise self.failed(Failed('hung up'))
+            # By a message, which is an event by itself: not as long as nothing is strange.
+            if time.monotonic() > ask:
+                ask += 0.5
+                if self.has_failed():
+                    raise self.failed(Failed('the controller has failed'))
             if time.monotonic() > end:
                 raise Wrong('no completion')
         dw0, dw1, head, _, got, st = struct.unpack_from('<IIHHHH', self.mem, at)
@@ -250,10 +255,58 @@ def lease(s):
     return size, st, low and high and 0
 
 
-def block(opc, dw12, prp=IOVA + DATA, **kw):
+def hint(s):
+    """All verbs but those that hold or drop something for long: how many were taken may vary."""
+    for n, (i, verb, ms) in enumerate(((1, 1, 0), (2, 1, 50), (1, 2, 0), (199, 4, 20), (199, 5, 0),
+                                       (198, 6, 0))):
+        s.mem[OUT + 24 * n:OUT + 24 * n + 24] = key(i) + struct.pack('<BBHI', 16, verb, 1, ms)
+    n = s.good(s.kv(0x89, 0, 144, dw11=0))
+    if n > 6:
+        raise Wrong(f'{n} of 6 hints taken')
+    return 'hinted'
+
+
+def conditional(s):
+    """Store of a key that is there, if there is none: refused, whatever fails."""
+    s.mem[OUT:OUT + VALUE] = bytes(VALUE)
+    st, _ = s.kv(0x01, 199, VALUE, dw11=16 | 2 << 8)
+    if st == 0:
+        raise Wrong('a key that is there was stored as if it were not')
+    if st != 0x89:
+        raise Failed(f'status {st:x}')
+    return s.get(199)
+
+
+def block(opc, dw12, prp=IOVA + DATA, lba=8, **kw):
     def go(s):
-        return s.good(s.command(1, opc, nsid=BLOCK, prp=prp, dw10=8, dw12=dw12, **kw))
+        return s.good(s.command(1, opc, nsid=BLOCK, prp=prp, dw10=lba, dw12=dw12, **kw))
     return go
+
+
+def block_put(s):
+    s.mem[DATA:DATA + 4096] = value(77)[:4096]
+    block(1, 7, lba=64)(s)
+
+
+def block_get(s):
+    s.mem[DATA:DATA + 4096] = bytes(4096)
+    block(2, 7, lba=64)(s)
+    if s.mem[DATA:DATA + 4096] != value(77)[:4096]:
+        raise Wrong('blocks have other bytes')
+    return 'read'
+
+
+def block_dsm(s):
+    s.mem[DATA:DATA + 16] = struct.pack('<IIQ', 0, 8, 128)
+    return s.good(s.command(1, 9, nsid=BLOCK, prp=IOVA + DATA, dw10=0, dw11=4))
+
+
+def attachment(s):
+    """This controller's namespace goes and comes: what comes back is part of the answer."""
+    s.mem[DATA:DATA + 4096] = bytes(4096)
+    s.good(s.command(0, 6, prp=IOVA + DATA, dw10=1))
+    s.mem[DATA:DATA + 4096] = (b'\1\0' + s.mem[DATA + 78:DATA + 80]).ljust(4096, b'\0')
+    return [s.command(0, 0x15, nsid=RW, prp=IOVA + DATA, dw10=sel)[0] for sel in (1, 0)]
 
 
 def admin(opc, nbytes=0, **kw):
@@ -356,60 +409,6 @@ def reset(s):
     return s.get(0, RW)
 
 
-# ---- the control plane ----
-
-def ask(s, request):
-    with socket.socket(socket.AF_UNIX) as c:
-        c.settimeout(WAIT_S)
-        try:
-            c.connect(f'{s.folder}/rpc')
-            c.sendall(request)
-            with c.makefile('rb') as f:
-                line = f.readline()
-        except OSError as e:
-            raise s.failed(e) from e
-    if not line:
-        raise s.failed(Failed('hung up'))
-    return json.loads(line)
-
-
-def rpc(method, ok=lambda result: True, **params):
-    def go(s):
-        msg = {'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}
-        reply = ask(s, json.dumps(msg).encode())
-        if 'error' in reply:
-            raise Failed(str(reply['error']))
-        if not ok(reply['result']):
-            raise Wrong(f'{method}: {reply}')
-        return method
-    return go
-
-
-def rpc_namespace(s):
-    rpc('ns.create', name='more', size='1M')(s)
-    rpc('ns.resize', ns='more', size='2M')(s)
-    return rpc('ns.delete', ns='more')(s)
-
-
-def http(path, word):
-    def go(s):
-        port = int(re.search(r'/healthz on \S+ port (\d+)', s.daemon.log).group(1))
-        try:
-            with socket.create_connection(('127.0.0.1', port), WAIT_S) as c:
-                c.sendall(f'GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n'.encode())
-                data = b''
-                while more := c.recv(65536):
-                    data += more
-        except OSError as e:
-            raise s.failed(e) from e
-        if not data.startswith((b'HTTP/1.1 200', b'HTTP/1.0 200')):
-            raise s.failed(Failed(data[:100].decode()))
-        if word not in data:
-            raise Wrong(f'{path}: {data[:300]}')
-        return path
-    return go
-
-
 OPS = [
     Op('attach', attach, is_bare=True),
     Op('detach', detach),
@@ -427,9 +426,12 @@ OPS = [
     Op('match', match),
     Op('lease', lease),
     Op('block_write', block(1, 7)),
-    Op('block_read', block(2, 7)),
+    Op('block_read', block_get, before=block_put),
     Op('block_zeroes', block(8, 7, prp=0)),
     Op('block_flush', block(0, 0, prp=0)),
+    Op('block_dsm', block_dsm),
+    Op('hint', hint),
+    Op('store_if_absent', conditional),
 ] + [Op(f'identify_{cns:02x}', admin(0x06, 4096, nsid=nsid, dw10=cns, dw11=csi << 24))
      for cns, nsid, csi in ((0, BLOCK, 0), (1, 0, 0), (2, 0, 0), (3, KV, 0), (5, KV, 1), (6, 0, 1),
                             (7, 0, 1), (8, KV, 0), (0x10, 0, 0), (0x11, BLOCK, 0), (0x12, KV, 0),
@@ -445,24 +447,10 @@ OPS = [
     Op('unknown', admin(0xff)),
     Op('queues', queues),
     Op('namespace', namespace, after=no_namespace),
+    Op('attachment', attachment),
     Op('trace', trace),
     Op('record', record),
     Op('map', remap),
     Op('irqs', irqs),
     Op('reset', reset),
-    Op('rpc_methods', rpc('rpc.methods'), is_bare=True),
-    Op('rpc_info', rpc('daemon.info'), is_bare=True),
-    Op('rpc_config', rpc('daemon.config'), is_bare=True),
-    Op('rpc_log_level', rpc('log.level'), is_bare=True),
-    Op('rpc_stats', rpc('stats'), is_bare=True),
-    Op('rpc_quiesce', lambda s: (rpc('quiesce', seconds=1)(s), rpc('resume')(s)), is_bare=True),
-    Op('rpc_list', rpc('ns.list', lambda r: len(r) == 3), is_bare=True),
-    Op('rpc_ns', rpc_namespace, after=no_namespace, is_bare=True),
-    Op('rpc_flush', rpc('ns.flush', ns='kv'), is_bare=True),
-    Op('rpc_classes', rpc('class.list', ns='kv'), is_bare=True),
-    Op('rpc_usage', rpc('key.usage', ns='kv'), is_bare=True),
-    Op('rpc_where', rpc('key.where', ns='kv', key='0x' + key(199).hex()), is_bare=True),
-    Op('rpc_purge', rpc('key.purge', ns='kv', **{'class': 9}), is_bare=True),
-    Op('metrics', http('/metrics', b'peal_'), is_bare=True),
-    Op('healthz', http('/healthz', b''), is_bare=True),
 ]

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <malloc.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -112,6 +113,14 @@ void free(void *p)
 	errno = err;
 }
 
+/* The first is the program itself. */
+static int shim_base(struct dl_phdr_info *info, size_t bytes, void *page)
+{
+	(void)bytes;
+	atomic_store(&((struct nth_page *)page)->base, info->dlpi_addr);
+	return 1;
+}
+
 __attribute__((constructor)) static void shim_init(void)
 {
 	const char *path = getenv("NTH_PAGE");
@@ -125,6 +134,7 @@ __attribute__((constructor)) static void shim_init(void)
 	if (p == MAP_FAILED)
 		return;
 	(void)backtrace(at, 2); /* loads what it needs */
+	dl_iterate_phdr(shim_base, p);
 	shim_page = p;
 	atomic_store(&shim_page->is_on, 1);
 }
