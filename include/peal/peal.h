@@ -316,6 +316,7 @@ struct peal_stats {
 	uint64_t bytes_in, bytes_out; /* values */
 	uint64_t bad_seals;	      /* caught by the client */
 	uint64_t quarantined_bytes;   /* now */
+	uint64_t bad_tags;	      /* values with another tag than wanted: misses */
 };
 void peal_stats(struct peal *p, struct peal_stats *st);
 

@@ -38,15 +38,15 @@ from ._errors import (
 )
 from ._later import Completions
 from ._memory import Memory
-from ._records import Estimate, Info, Match, Meta, Stats
+from ._records import Estimate, Hint, Info, Match, Meta, Say, Stats
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Absent", "BadArgument", "Buffer", "Busy", "Client", "Completions", "Disconnected",
-    "Estimate", "Exists", "Forked", "Info", "Key", "Many", "Match", "Memory", "Meta", "NoSpace",
-    "NotAllowed", "PealError", "Stats", "Timeout", "TooLarge", "TooSmall", "Unsupported", "keys",
-    "open",
+    "Absent", "BadArgument", "Buffer", "Busy", "Client", "Completions", "Disconnected", "Estimate",
+    "Exists", "Forked", "Hint", "Info", "Key", "Many", "Match", "Memory", "Meta", "NoSpace",
+    "NotAllowed", "PealError", "Say", "Stats", "Timeout", "TooLarge", "TooSmall", "Unsupported",
+    "keys", "open",
 ]
 
 

@@ -22,7 +22,7 @@ from ._buffer import Buffer, Key
 from ._later import Completions
 from ._memory import Memory, find_mapping
 from ._peal import ffi, lib
-from ._records import Estimate, Info, Match, Meta, Stats, meta_struct, milliseconds
+from ._records import Estimate, Hint, Info, Match, Meta, Stats, meta_struct, milliseconds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -230,6 +230,29 @@ class Client(Batches):
         finally:
             self._end()
         return Match(n, in_memory[0])
+
+    def hint(self, hints: Sequence[Hint], *, timeout: Optional[float] = None) -> int:
+        """Tells the daemon what is known about keys; how many it took. None waits for a device, and
+        none changes more than where a value lies.
+
+        Raises:
+            Unsupported: the daemon has no such command.
+        """
+        array = ffi.new("struct peal_hint[]", len(hints))
+        for to, hint in zip(array, hints):
+            data = _buffer.key_bytes(hint.key)
+            ffi.memmove(to.key.b, data, len(data))
+            to.key.len = len(data)
+            try:
+                to.say, to.ms, to.weight = int(hint.say), hint.ms, hint.weight
+            except OverflowError as e:
+                raise _errors.BadArgument(f"hint: {e}") from None
+        call = _Call(timeout)
+        p = self._begin()
+        try:
+            return self._check(lib.peal_hint(p, array, len(hints), call.c))
+        finally:
+            self._end()
 
     def estimate(self, keys: Sequence[Key], value_bytes: int) -> Estimate:
         """How long loading the leading keys that are present would take, values of `value_bytes`

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from typing import Any, Optional
 
@@ -40,6 +41,8 @@ class Stats:
     """Damage that the client itself has caught; it was a miss."""
     quarantined_bytes: int
     """Now: buffers that wait for answers to commands that timed out."""
+    bad_tags: int
+    """Values with another tag than wanted: misses, and a reason to look at how keys are made."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,32 @@ class Estimate:
     """For all that are present, one after the other."""
     memory_seconds: float
     """Its part for those in memory."""
+
+
+class Say(enum.IntEnum):
+    """What the caller knows about a key."""
+
+    PREFETCH = 1
+    """It will be wanted: into memory within `ms` (0: whenever), by `weight` among equals."""
+    CANCEL = 2
+    """It won't be, after all."""
+    DEMOTE = 3
+    """Out of memory, to the tier below."""
+    PIN = 4
+    """It stays in memory for `ms`."""
+    UNPIN = 5
+    SCORE = 6
+    """`weight`: attention, 0 to 255."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Hint:
+    """Of one key; see Client.hint()."""
+
+    key: _buffer.Key
+    say: Say = Say.PREFETCH
+    ms: int = 0
+    weight: int = 0
 
 
 @dataclasses.dataclass

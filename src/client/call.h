@@ -44,7 +44,7 @@ struct peal {
 	_Atomic bool is_closing;
 
 	_Atomic uint64_t calls, hits, misses, timeouts, reconnects;
-	_Atomic uint64_t bytes_in, bytes_out, bad_seals;
+	_Atomic uint64_t bytes_in, bytes_out, bad_seals, bad_tags;
 	_Atomic uint64_t ns_per_mib[ESTIMATE_NR]; /* estimate.c */
 };
 

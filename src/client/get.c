@@ -89,6 +89,7 @@ static int get_check_tag(const struct get *g, const struct peal_retrieve_ex *x)
 
 	if (!g->c || !g->c->want_tag || memcmp(x->tag, g->c->want_tag, PEAL_TAG_BYTES) == 0)
 		return 0;
+	call_count(&g->call.p->bad_tags, 1);
 	return errmsg_set(-ENOENT, "%s %s: there is a value, but its tag is another one",
 			  g->call.verb, errmsg_key(g->call.key, key));
 }

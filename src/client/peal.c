@@ -106,6 +106,7 @@ void peal_stats(struct peal *p, struct peal_stats *st)
 		.bytes_in = atomic_load_explicit(&p->bytes_in, memory_order_relaxed),
 		.bytes_out = atomic_load_explicit(&p->bytes_out, memory_order_relaxed),
 		.bad_seals = atomic_load_explicit(&p->bad_seals, memory_order_relaxed),
+		.bad_tags = atomic_load_explicit(&p->bad_tags, memory_order_relaxed),
 	};
 	if (!c)
 		return;

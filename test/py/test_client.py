@@ -47,6 +47,19 @@ def own(tmp_path):
     return f'spawn:{tmp_path}/d?dram=64M&linger=1'
 
 
+def test_hints(store):
+    store.put_many([b'k', b'l'], [b'v', b'w'])
+    hints = [pealkv.Hint(b'k'), pealkv.Hint(b'l', pealkv.Say.SCORE, weight=255),
+             pealkv.Hint(b'absent', pealkv.Say.PREFETCH, ms=100, weight=7)]
+    assert 0 <= store.hint(hints) <= 3
+    assert store.hint([]) == 0
+    assert store.get(b'k') == b'v' and store.get(b'l') == b'w'
+    with pytest.raises(pealkv.BadArgument):
+        store.hint([pealkv.Hint(b'k', weight=1 << 16)])
+    with pytest.raises(pealkv.BadArgument):
+        store.hint([pealkv.Hint(b'')])
+
+
 # -- one value
 
 @pytest.mark.parametrize('nr', SIZES)
@@ -105,6 +118,7 @@ def test_tags(store):
     store.put(b'l', large, tag=TAG)
     assert store.get(b'l', want_tag=TAG) == large
     assert store.get(b'l', want_tag=OTHER) is None
+    assert store.stats().bad_tags == 3
     for tag in (b'short', bytes(33)):
         with pytest.raises(pealkv.BadArgument):
             store.get(b'k', want_tag=tag)

@@ -111,6 +111,7 @@ static void test_meta(void **state)
 		struct peal_meta out = {0};
 		struct peal_call put = {.meta = &in}, get = {.meta = &out, .want_tag = in.tag};
 		struct peal_call wrong = {.want_tag = other};
+		struct peal_stats st;
 
 		client_fill(v, bytes, bytes);
 		assert_int_equal(peal_put(c->p, &k, v, bytes, &put), 0);
@@ -126,6 +127,8 @@ static void test_meta(void **state)
 		assert_int_equal(peal_get(c->p, &k, got, BIG, &wrong), -ENOENT);
 		assert_non_null(strstr(peal_errmsg(), "tag"));
 		assert_int_equal(got[0], 0x11);
+		peal_stats(c->p, &st);
+		assert_int_equal(st.bad_tags, bytes == 100 ? 1 : 2);
 	}
 	free(v);
 	free(got);
