@@ -12,6 +12,18 @@ at start, by name.
 
 from __future__ import annotations
 
-from ._connector import PealConnector
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._connector import PealConnector
 
 __all__ = ["PealConnector"]
+
+
+def __getattr__(name: str) -> Any:
+    """PealConnector, when it is asked for: the parts beside it don't need vLLM."""
+    if name == "PealConnector":
+        from ._connector import PealConnector
+
+        return PealConnector
+    raise AttributeError(name)

@@ -119,13 +119,11 @@ def check(vllm_config: Any, kv_cache_config: Any, options: Options) -> int:
         spec = group.kv_cache_spec
         for one in getattr(spec, "kv_cache_specs", {"": spec}).values():
             kind = type(one).__name__
-            refused[f"a KV cache of kind {kind} (MLA, sliding window, state space)"] = (
-                kind != "FullAttentionSpec"
-            )
-            window = getattr(one, "sliding_window", None) or getattr(
-                one, "attention_chunk_size", None
-            )
-            refused["sliding window or chunked attention"] = window is not None
+            if kind != "FullAttentionSpec":
+                refused[f"a KV cache of kind {kind} (MLA, sliding window, state space)"] = True
+            for what in ("sliding_window", "attention_chunk_size"):
+                if getattr(one, what, None) is not None:
+                    refused["sliding window or chunked attention"] = True
     found = [what for what, is_so in refused.items() if is_so]
     if found:
         raise ValueError(f"PealConnector doesn't support: {'; '.join(found)}")

@@ -2,10 +2,10 @@
 """Where the bytes of a block lie in the engine's KV cache, whatever its layout, and how they move.
 
 A block's bytes are a few pages, one in each region: region r has the page of block b at
-start + b * stride. A layer's tensor gives one region (blocks outermost) or several (keys and values,
-or heads, outside of the blocks); pages that are neighbours in one block become one. In a value all
-blocks of the first region come first, then those of the second: layer by layer, in the order of the
-model.
+start + b * stride. A layer's tensor gives one region (blocks outermost) or several (keys and
+values, or heads, outside of the blocks); pages that are neighbours in one block become one. In a
+value all blocks of the first region come first, then those of the second: layer by layer, in the
+order of the model.
 """
 
 from __future__ import annotations

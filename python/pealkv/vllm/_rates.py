@@ -68,7 +68,7 @@ class Rates:
         compute_s: float,
         leading_in_memory: Callable[[], int],
     ) -> Choice:
-        """How many leading values to load.
+        """How many leading values to load, so that all that are present are there soonest.
 
         Args:
             present: leading values that the store has, `in_memory` of them in its memory.
@@ -78,12 +78,16 @@ class Rates:
         below = (present - in_memory) * value_bytes
         load = self.seconds(present * value_bytes, below)
         compute = present * compute_s
-        if not compute_s or load <= compute:
+        if not compute_s:
             return Choice(present, load, compute)
-        if 0 < in_memory < present:
+        ways = [(load, present), (compute, 0)]
+        if 0 < in_memory < present and value_bytes / (self.below or GUESS_BELOW) > compute_s:
             nr = leading_in_memory()
-            if nr and self.seconds(nr * value_bytes, 0) <= nr * compute_s:
-                return Choice(nr, load, compute)
+            if nr:
+                ways.append((self.seconds(nr * value_bytes, 0) + (present - nr) * compute_s, nr))
+        _, values = min(ways)
+        if values:
+            return Choice(values, load, compute)
         self.against += 1
         if self.against % RETRY == 0:
             return Choice(present, load, compute, is_retry=True)
