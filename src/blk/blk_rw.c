@@ -32,6 +32,7 @@ static void rw_xfer(struct blk_cmd *cmd, uint32_t at, enum mem_xfer_dir dir,
 	x->key_len = 0;
 	x->check = false;
 	x->key_hash = 0;
+	x->flow = req->sq->flow;
 	x->off = 0;
 	x->len = cmd->piece;
 	x->value_len = cmd->piece;

@@ -91,6 +91,7 @@ static struct mem_xfer *get_xfer(struct kv_get *get, uint64_t off, uint64_t len,
 	if (unlikely(req->sq->marks))
 		get_marked(get, x);
 	x->key_hash = key->hash;
+	x->flow = req->sq->flow;
 	x->off = off;
 	x->len = len;
 	x->value_len = value_len;

@@ -106,6 +106,7 @@ static void put_buffered(struct store_io *io, int res)
 	x->key_len = io->key.len;
 	x->check = true;
 	x->key_hash = io->key.hash;
+	x->flow = req->sq->flow;
 	x->off = 0;
 	x->len = put->len;
 	x->value_len = put->len;

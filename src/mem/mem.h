@@ -114,6 +114,20 @@ enum mem_xfer_dir {
 };
 
 /*
+ * Who the transfers are for, on one engine. Flows take turns, whatever each has waiting: a chunk of
+ * this one's, a chunk of the next one's, and the transfers of one take turns among themselves. It
+ * outlives its transfers.
+ */
+struct mem_flow {
+	/* the engine's */
+	struct list node;  /* while something is in `ready` */
+	struct list ready; /* transfers with something left to walk */
+	uint32_t turn;	   /* that inline_bytes is of */
+	uint32_t inline_bytes;
+};
+void mem_flow_init(struct mem_flow *f);
+
+/*
  * One transfer of value bytes [off, off + len). The value's runs come through `value` (the store's
  * runs never fault: they are ours), seals by pointer: seals[i] belongs to chunk first_chunk + i,
  * first_chunk = off / MEM_CHUNK_BYTES. MEM_TO_PEER with off or off + len inside a chunk: the whole
@@ -139,6 +153,7 @@ struct mem_xfer {
 	struct mem_iter *value;
 	struct mem_iter *peer;
 	uint64_t *seals;
+	struct mem_flow *flow; /* NULL: the engine's own */
 	uint32_t bad_chunk;
 	void (*end)(struct mem_xfer *x, int res);
 	/* the engine's */
@@ -155,8 +170,8 @@ struct mem_xfer {
  * One per reactor; a poller. Each turn moves at most MEM_TURN_BYTES (3.7 us at 17.5 GB/s) in at
  * most MEM_TURN_PIECES pieces of a scattered buffer, one chunk of a transfer after one of the next,
  * so that a command that comes in meanwhile waits for one such turn. A transfer within one chunk is
- * done inside mem_xfer_submit(), end() included, until MEM_INLINE_BYTES were done so in this turn;
- * whoever submits must be ready for both.
+ * done inside mem_xfer_submit(), end() included, until its flow has had MEM_INLINE_BYTES so in this
+ * turn; whoever submits must be ready for both.
  */
 /*
  * ... and a quarter of that while small transfers come beside large ones, and for some turns after.
@@ -188,5 +203,19 @@ void mem_xfer_submit_run(struct mem_engine *e, struct mem_xfer *x, const struct 
 /* Any thread. */
 const struct mem_engine_stats *mem_engine_stats(const struct mem_engine *e);
 uint64_t mem_engine_bytes(const struct mem_engine *e);
+/* Where transfers go that name no flow. */
+struct mem_flow *mem_engine_flow(struct mem_engine *e);
+/*
+ * Several flows want something: each may have that much inside submit in a turn, and turns are cut
+ * as with small transfers around. MEM_INLINE_BYTES: as ever.
+ */
+void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes);
+/*
+ * The work it has done so far, in bytes: those moved, and for each piece of a scattered buffer and
+ * each fault what could have been moved meanwhile. Grows by what a caller's commands cost.
+ */
+#define MEM_WORK_PIECE 512u
+#define MEM_WORK_FAULT 32768u
+uint64_t mem_engine_work(const struct mem_engine *e);
 
 #endif

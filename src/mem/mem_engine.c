@@ -4,7 +4,8 @@
  *
  * 	submit --(within one chunk)--> mem_step --> end()
  * 	   |
- * 	   +--> ready: transfers with something left to walk, one chunk each per round of turns
+ * 	   +--> ready: flows, and in each its transfers with something left to walk: one chunk of a
+ * 		flow after one of the next
  *
  * mem_step() does one chunk: in one go when it is contiguous on both sides (hash_copy_xxh3(), no
  * state), else piece by piece with a mem_job, which holds the hash of the half-walked chunk and is
@@ -87,6 +88,52 @@ static void mem_step_whole(struct mem_xfer *x, uint32_t len)
 	x->pos += len;
 }
 
+/* ---- flows ---------------------------------------------------------------------------------- */
+
+/* tidy: name: what an engine serves */
+void mem_flow_init(struct mem_flow *f)
+{
+	*f = (struct mem_flow){0};
+	list_init(&f->node);
+	list_init(&f->ready);
+}
+
+/* With this turn's bytes. */
+static inline struct mem_flow *mem_flow_of(struct mem_engine *e, const struct mem_xfer *x)
+{
+	struct mem_flow *f = x->flow ? x->flow : &e->flow;
+
+	if (f->turn != e->turn) {
+		f->turn = e->turn;
+		f->inline_bytes = e->inline_max;
+	}
+	return f;
+}
+
+/* A chunk that is half walked is finished first, so that a flow holds few jobs. */
+static void mem_flow_add(struct mem_engine *e, struct mem_xfer *x, bool is_half)
+{
+	struct mem_flow *f = mem_flow_of(e, x);
+
+	if (is_half)
+		list_add_head(&f->ready, &x->node);
+	else
+		list_add_tail(&f->ready, &x->node);
+	if (!list_is_linked(&f->node))
+		list_add_tail(&e->ready, &f->node);
+}
+
+/* Takes x out; its flow goes behind the others. */
+static void mem_flow_del(struct mem_engine *e, struct mem_xfer *x)
+{
+	struct mem_flow *f = mem_flow_of(e, x);
+
+	list_del(&x->node);
+	list_del(&f->node);
+	if (!list_is_empty(&f->ready))
+		list_add_tail(&e->ready, &f->node);
+}
+
 /* ---- transfers ------------------------------------------------------------------------------ */
 
 /* One chunk at most. */
@@ -104,6 +151,7 @@ static enum mem_step_res mem_step(struct mem_engine *e, struct mem_xfer *x,
 			mem_fail(x, mem_load_both(x));
 		if (!x->err && budget->bytes >= len && mem_is_whole(x, len)) {
 			mem_step_whole(x, len);
+			e->work += len;
 			budget->bytes -= len;
 			budget->pieces--;
 		} else if (!x->err) {
@@ -122,9 +170,10 @@ static void mem_xfer_end(struct mem_engine *e, struct mem_xfer *x)
 {
 	if (!x->err)
 		counter_add(&e->stats.bytes, x->len);
-	else if (x->err == -EFAULT)
+	else if (x->err == -EFAULT) {
 		counter_add(&e->stats.faults, 1);
-	else if (x->err == -EILSEQ)
+		e->work += MEM_WORK_FAULT;
+	} else if (x->err == -EILSEQ)
 		counter_add(&e->stats.bad_own, 1);
 	else if (x->err == -EREMOTEIO)
 		counter_add(&e->stats.bad_remote, 1);
@@ -154,8 +203,10 @@ static void mem_xfer_must(const struct mem_xfer *x)
 
 static bool mem_is_inline(struct mem_engine *e, const struct mem_xfer *x)
 {
+	const struct mem_flow *f = mem_flow_of(e, x);
+
 	return x->end_pos - x->pos <= MEM_CHUNK_BYTES - x->pos % MEM_CHUNK_BYTES &&
-	       x->end_pos - x->pos <= e->inline_bytes && e->depth < MEM_DEPTH_MAX;
+	       x->end_pos - x->pos <= f->inline_bytes && e->depth < MEM_DEPTH_MAX;
 }
 
 /* From the runs at hand on, which may be empty. */
@@ -178,7 +229,7 @@ static void mem_start(struct mem_engine *e, struct mem_xfer *x, struct mem_run v
 	PEAL_PROBE(mem_xfer_submit, x, x->dir, x->len);
 	if (mem_is_inline(e, x)) {
 		e->nr_cut_turns = MEM_CUT_TURNS;
-		e->inline_bytes -= (uint32_t)(x->end_pos - x->pos);
+		mem_flow_of(e, x)->inline_bytes -= (uint32_t)(x->end_pos - x->pos);
 		res = mem_step(e, x, &budget);
 		if (res == MEM_STEP_OVER && x->nr_jobs == 0) {
 			e->depth++;
@@ -189,7 +240,7 @@ static void mem_start(struct mem_engine *e, struct mem_xfer *x, struct mem_run v
 	}
 	e->nr_active++;
 	if (res != MEM_STEP_OVER) /* else it only waits for copies */
-		list_add_tail(&e->ready, &x->node);
+		mem_flow_add(e, x, false);
 }
 
 /* tidy: name: the engine is what a transfer is submitted to */
@@ -202,8 +253,10 @@ void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x)
 /* All of a value within one chunk, to the peer, out of one run. */
 static bool mem_is_short(struct mem_engine *e, const struct mem_xfer *x, const struct mem_run *run)
 {
+	const struct mem_flow *f = mem_flow_of(e, x);
+
 	return x->dir == MEM_TO_PEER && x->off == 0 && x->len == x->value_len &&
-	       x->len <= MEM_CHUNK_BYTES && x->len <= e->inline_bytes && x->len <= run->len &&
+	       x->len <= MEM_CHUNK_BYTES && x->len <= f->inline_bytes && x->len <= run->len &&
 	       e->depth < MEM_DEPTH_MAX;
 }
 
@@ -222,7 +275,8 @@ static void mem_short(struct mem_engine *e, struct mem_xfer *x, const struct mem
 	};
 
 	e->nr_cut_turns = MEM_CUT_TURNS;
-	e->inline_bytes -= (uint32_t)x->len;
+	mem_flow_of(e, x)->inline_bytes -= (uint32_t)x->len;
+	e->work += x->len;
 	counter_add(&e->stats.xfers, 1);
 	PEAL_PROBE(mem_xfer_submit, x, x->dir, x->len);
 	x->err = mem_guard_call(mem_move, &m);
@@ -292,12 +346,12 @@ static int mem_engine_poll(struct poller *p)
 	struct mem_budget budget = {.bytes = MEM_TURN_BYTES, .pieces = MEM_TURN_PIECES};
 	uint32_t nr_left = e->nr_active;
 
-	e->inline_bytes = MEM_INLINE_BYTES;
+	e->turn++;
 	if (nr_left == 0)
 		return 0;
 	/* Somebody waits for small values: they come between quarters of chunks then. */
-	if (e->nr_cut_turns) {
-		e->nr_cut_turns--;
+	if (e->nr_cut_turns || e->inline_max < MEM_INLINE_BYTES) {
+		e->nr_cut_turns -= e->nr_cut_turns > 0;
 		budget.bytes = MEM_TURN_CUT_BYTES;
 		budget.is_cut = true;
 	}
@@ -307,17 +361,18 @@ static int mem_engine_poll(struct poller *p)
 	mem_turn_ripe(e, &budget);
 	/* Each at most once, so that one that is blocked is not asked for ever. */
 	for (; nr_left && budget.bytes && budget.pieces && !list_is_empty(&e->ready); nr_left--) {
-		struct mem_xfer *x = list_first_entry(&e->ready, struct mem_xfer, node);
+		struct mem_flow *f = list_first_entry(&e->ready, struct mem_flow, node);
+		struct mem_xfer *x = list_first_entry(&f->ready, struct mem_xfer, node);
 		enum mem_step_res res = mem_step(e, x, &budget);
 
 		if (res == MEM_STEP_BLOCKED && !budget.is_cut && budget.bytes < MEM_TURN_BYTES &&
 		    !x->job)
 			break; /* its chunk fits into the next turn: it stays first */
-		list_del(&x->node);
+		mem_flow_del(e, x);
 		if (res == MEM_STEP_OVER)
 			mem_xfer_put(e, x);
 		else
-			list_add_tail(&e->ready, &x->node);
+			mem_flow_add(e, x, x->job && res == MEM_STEP_MORE);
 	}
 	return 1;
 }
@@ -330,6 +385,21 @@ const struct mem_engine_stats *mem_engine_stats(const struct mem_engine *e)
 uint64_t mem_engine_bytes(const struct mem_engine *e)
 {
 	return counter_get(&e->stats.bytes);
+}
+
+struct mem_flow *mem_engine_flow(struct mem_engine *e)
+{
+	return &e->flow;
+}
+
+void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes)
+{
+	e->inline_max = inline_bytes;
+}
+
+uint64_t mem_engine_work(const struct mem_engine *e)
+{
+	return e->work;
 }
 
 static void mem_engine_close(struct mem_engine *e)
@@ -366,7 +436,9 @@ struct mem_engine *mem_engine_create(struct reactor *r)
 	e->r = r;
 	list_init(&e->ready);
 	list_init(&e->ripe);
-	e->inline_bytes = MEM_INLINE_BYTES;
+	mem_flow_init(&e->flow);
+	e->turn = 1; /* nobody's yet */
+	e->inline_max = MEM_INLINE_BYTES;
 	if (mem_guard_init() || mem_engine_open(e))
 		goto close;
 	if (pool_init(&e->jobs, sizeof(struct mem_job), MEM_NR_JOBS, alignof(struct mem_job)))

@@ -47,12 +47,15 @@ struct mem_job {
 struct mem_engine {
 	struct poller poller;
 	struct reactor *r;
-	struct list ready;
+	struct list ready; /* of struct mem_flow, those with something to walk */
 	struct list ripe;
 	uint32_t nr_active; /* transfers between submit and end(), those inside submit apart */
 	uint32_t nr_copies; /* under way */
 	uint32_t depth;
-	uint32_t inline_bytes; /* left for this turn */
+	uint32_t turn;
+	uint32_t inline_max; /* of a flow in one turn */
+	uint64_t work;
+	struct mem_flow flow;
 	uint32_t nr_cut_turns; /* small transfers came lately: so many turns more are cut finer */
 	struct pool jobs;
 	struct pool copies;

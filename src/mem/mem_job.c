@@ -233,6 +233,7 @@ static int mem_job_piece(struct mem_guard *g, struct mem_walk *w)
 	job->pos += (uint32_t)left;
 	w->budget->bytes -= min_t(uint32_t, w->budget->bytes, (uint32_t)left);
 	w->budget->pieces--;
+	job->e->work += left + MEM_WORK_PIECE;
 	return x->err;
 }
 

@@ -162,7 +162,8 @@ struct tgt_sq {
 	struct tgt_ctrl *ctrl;
 	struct tgt_worker *worker;
 	uint16_t qid;
-	uint8_t marks; /* enum tgt_sq_mark; 0 as a rule, so that one look says that */
+	uint8_t marks;	       /* enum tgt_sq_mark; 0 as a rule, so that one look says that */
+	struct mem_flow *flow; /* of its client's transfers: the worker's own, or the transport's */
 	/* requests between init and respond; the transport's drain waits for 0 */
 	uint32_t nr_inflight;
 	struct list reqs; /* those requests, oldest first (Abort, drain) */
