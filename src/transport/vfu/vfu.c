@@ -84,7 +84,7 @@ static void vfu_worker_init(struct vfu *v, unsigned id)
 				    .disarm = vfu_bell_disarm,
 				    .max_sleep_ns = w->sleep_ns};
 	w->watcher.changed = vfu_watch_changed;
-	list_init(&w->sqs);
+	list_init(&w->shares);
 	list_init(&w->held);
 	list_init(&w->dying);
 	list_init(&w->dirty);
@@ -177,7 +177,7 @@ static void vfu_pollers_off(struct reactor_round *rd, struct reactor *r)
 	struct vfu *v = container_of(rd, struct vfu, round);
 	struct vfu_worker *w = &v->workers[reactor_id(r)];
 
-	must(list_is_empty(&w->sqs) && list_is_empty(&w->held));
+	must(list_is_empty(&w->shares) && list_is_empty(&w->held));
 	must(list_is_empty(&w->dying) && list_is_empty(&w->dirty));
 	tgt_worker_unwatch(&w->watcher);
 	reactor_poller_del(r, &w->poller);

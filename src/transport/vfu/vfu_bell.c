@@ -21,9 +21,13 @@
 
 static void vfu_bell_set(struct vfu_worker *w, uint32_t sleeping)
 {
+	struct vfu_share *s;
 	struct vfu_sq *sq;
 
-	list_for_each_entry(sq, &w->sqs, node) {
+	list_for_each_entry(s, &w->shares, node) {
+		if (list_is_empty(&s->sqs))
+			continue;
+		sq = list_first_entry(&s->sqs, struct vfu_sq, node);
 		if (sq->dev->has_wake)
 			__atomic_store_n(&vfu_dev_wake(sq->dev)->worker[w->id].sleeping, sleeping,
 					 __ATOMIC_RELAXED);

@@ -46,6 +46,7 @@
 
 struct vfu;
 struct vfu_dev;
+struct vfu_sq;
 struct vfu_worker;
 
 /* ---- DMA map (vfu_dma.c) ---- */
@@ -136,6 +137,48 @@ int vfu_irq_set(struct vfu_dev *d, const struct vfio_irq_set *set, uint32_t len)
 void vfu_irq_none(struct vfu_dev *d); /* the next round takes all away */
 void vfu_irq_settled(struct vfu_dev *d);
 
+/* ---- one client's share of one worker (vfu_share.c) ---- */
+
+/*
+ * Clients take turns, not queues: who opens 64 has no more than who opens one. The worker's.
+ *
+ * While one client alone has commands, a turn takes TGT_BURST of them, as fast as that goes. While
+ * several have, each turn is to cost VFU_TURN_COST in all, split evenly; what a client's commands
+ * cost is known behind them (so many bytes each, and what the copy engine did), and who has spent
+ * more than its part is left out until the others have had theirs.
+ */
+struct vfu_share {
+	struct list node;     /* w->shares, while it has queues there */
+	struct list sqs;      /* served, in turn */
+	struct mem_flow flow; /* of its transfers */
+	uint64_t seen_ns;     /* it last had commands */
+	uint32_t debt;	      /* bytes' worth, beyond its part */
+	uint32_t nr_queues;   /* served, held and dying */
+	uint32_t nr_ready;    /* queues that had something last turn */
+};
+
+#define VFU_TURN_COST 65536u   /* of several clients together: 4 us of copying */
+#define VFU_COMMAND_COST 4096u /* of one command, besides what it copies */
+#define VFU_NS_COST 16u	       /* of a nanosecond: what is copied in it */
+#define VFU_INLINE_LEAST 8192u /* copied at once, however many clients there are */
+#define VFU_DEBT_MAX (4 * VFU_TURN_COST)
+#define VFU_ACTIVE_NS 1000000u /* a client counts so long after its last command */
+
+void vfu_share_init(struct vfu_share *s);
+void vfu_share_add(struct vfu_worker *w, struct vfu_share *s); /* a queue more */
+void vfu_share_del(struct vfu_worker *w, struct vfu_share *s); /* a queue less */
+struct vfu_spent {
+	uint64_t ns, work;
+};
+/* Commands that it may take in this turn; 0: it has had more than its part. Notes what is now. */
+uint32_t vfu_share_turn(struct vfu_worker *w, struct vfu_share *s, struct vfu_spent *since);
+/* It took nr since then. */
+void vfu_share_spent(struct vfu_worker *w, struct vfu_share *s, uint32_t nr,
+		     const struct vfu_spent *since);
+void vfu_share_count(struct vfu_worker *w, unsigned nr_active); /* for the next turn */
+/* Requests that may be taken for this queue. */
+uint32_t vfu_share_reqs(const struct vfu_sq *sq);
+
 /* ---- queues (vfu_qp.c, vfu_queue.c) ---- */
 
 struct vfu_note {
@@ -182,6 +225,7 @@ struct vfu_sq {
 	struct tgt_sq sq;
 	struct vfu_dev *dev;
 	struct vfu_worker *w;
+	struct vfu_share *share;
 	struct vfu_cq *cq;
 	struct replay_record *rec; /* the client's, for an I/O queue that is recorded */
 	bool is_traced;
@@ -197,7 +241,7 @@ struct vfu_sq {
 	bool is_broken;
 	bool is_bell_bad;
 	bool is_dying;	  /* the home's: a delete is under way */
-	struct list node; /* w->sqs, w->held or w->dying */
+	struct list node; /* share->sqs, w->held or w->dying */
 	struct mbox_msg add, del;
 	struct vfu_note note_bell, note_fatal;
 	struct tgt_req *req; /* the Delete command that waits */
@@ -238,15 +282,17 @@ struct vfu_worker {
 	struct tgt_worker *tw;
 	unsigned id;
 	struct poller poller;
-	struct list sqs;   /* served, in turn */
-	struct list held;  /* not served while the operator holds the worker */
-	struct list dying; /* no longer fetched from, waiting for nr_inflight 0 */
-	struct list dirty; /* CQs with staged entries */
-	uint32_t nr_ready; /* queues that had something last turn */
-	uint32_t nr_stock; /* queues of clients that can't ring the bell */
-	bool is_busy;	   /* never sleeps */
-	bool is_blocked;   /* something waits for a doorbell that no bell announces */
-	uint64_t sleep_ns; /* what the reactor was told */
+	struct list shares; /* clients with queues here, in turn */
+	uint32_t nr_shares;
+	uint32_t nr_active; /* of them, that had commands lately */
+	struct list held;   /* not served while the operator holds the worker */
+	struct list dying;  /* no longer fetched from, waiting for nr_inflight 0 */
+	struct list dirty;  /* CQs with staged entries */
+	uint32_t nr_kept;   /* requests that one client leaves to the others */
+	uint32_t nr_stock;  /* queues of clients that can't ring the bell */
+	bool is_busy;	    /* never sleeps */
+	bool is_blocked;    /* something waits for a doorbell that no bell announces */
+	uint64_t sleep_ns;  /* what the reactor was told */
 	struct mbox_msg start;
 	struct mbox_msg kick; /* from the home, not again before it has arrived */
 	_Atomic bool is_kicked;
@@ -300,6 +346,7 @@ void vfu_sock_fail(struct vfu_dev *d, int err);
 struct vfu_view {
 	struct vfu_snap *snap; /* NULL: nothing is mapped */
 	struct vfu_irqs *irqs; /* NULL: none */
+	struct vfu_share share;
 } __attribute__((aligned(64)));
 
 /* A client's bell at one worker: an eventfd that the client writes, watched by the worker's env. */

@@ -35,10 +35,14 @@ static void list_at_worker(struct reactor_round *rd, struct reactor *r)
 	struct tr_hosts *h = container_of(rd, struct tr_hosts, round);
 	struct vfu *v = container_of(h->tr, struct vfu, tr);
 	struct vfu_worker *w = &v->workers[reactor_id(r)];
-	struct list *lists[] = {&w->sqs, &w->held, &w->dying};
+	struct list *lists[] = {&w->held, &w->dying};
+	struct vfu_share *s;
 	struct vfu_sq *sq;
 
-	for (unsigned i = 0; i < 3; i++)
+	list_for_each_entry(s, &w->shares, node)
+		list_for_each_entry(sq, &s->sqs, node)
+			list_add(h, sq);
+	for (unsigned i = 0; i < 2; i++)
 		list_for_each_entry(sq, lists[i], node)
 			list_add(h, sq);
 }

@@ -3,14 +3,15 @@
  * The hot path: SQEs out of the client's memory, requests through target/, CQEs back. One poller
  * per worker, run by its reactor, serves all queues there in turn:
  *
- *   for each SQ: doorbell (acquire) -> room in the CQ? -> free requests? -> guarded copy of
- *                SQEs -> tgt_req_look(), the rest -> tgt_req_init()    at most TGT_BURST over all
- *   then tgt_req_prefetch() over all, then tgt_req_execute() over all
- *   for each CQ with something staged: guarded posting, oldest first; one interrupt each
+ *   for each client, as much as its share of the turn (vfu_share.c) lets it have:
+ *     for each SQ: doorbell (acquire) -> room in the CQ? -> free requests? -> guarded copy of
+ *                  SQEs -> tgt_req_look(), the rest -> tgt_req_init()    at most TGT_BURST over all
+ *     then tgt_req_prefetch() over all, then tgt_req_execute() over all
+ *     for each CQ with something staged: guarded posting, oldest first; one interrupt each
  *
  * An SQE is taken only when a slot of its CQ is promised to it, so a completion always has a
- * place, and only when a request is free. Each queue gets an even share of the burst and the order
- * moves on every turn; the last sixteenth of the requests is kept for queues that have none.
+ * place, and only when a request is free. Each queue of a client gets an even part of what the
+ * client may take, and the order moves on every turn, of clients and of queues.
  *
  * Rings and doorbells are the client's and may change at any moment: a doorbell is loaded once and
  * checked, an SQE is copied once and used from our copy. A ring that is not mapped just now stands
@@ -218,19 +219,6 @@ static inline void vfu_qp_look_tail(struct vfu_sq *sq, uint32_t tail)
 	PEAL_PROBE(vfu_doorbell, sq->dev, sq->sq.qid, tail);
 }
 
-/* Requests for this queue: what is kept back goes to queues that have none, one each. */
-static uint32_t vfu_qp_free_reqs(const struct vfu_sq *sq)
-{
-	const struct pool *reqs = &sq->w->tw->reqs;
-	uint32_t keep = reqs->nr / 16, aers;
-
-	if (reqs->nr_free > keep)
-		return reqs->nr_free - keep;
-	/* AERs wait for ever: a queue isn't served because it has some. */
-	aers = sq->sq.qid ? 0 : TGT_AERS_MAX;
-	return reqs->nr_free && sq->sq.nr_inflight <= aers;
-}
-
 /* How many SQEs may be taken now: there, contiguous, with a slot and a request each. */
 static uint32_t vfu_qp_may_take(struct vfu_sq *sq, uint32_t max)
 {
@@ -243,7 +231,7 @@ static uint32_t vfu_qp_may_take(struct vfu_sq *sq, uint32_t max)
 		if (nr == 0)
 			sq->w->is_blocked = true; /* waits for a CQ head */
 	}
-	return min_t(uint32_t, nr, vfu_qp_free_reqs(sq));
+	return min_t(uint32_t, nr, vfu_share_reqs(sq));
 }
 
 static inline struct tgt_req *vfu_qp_init(struct vfu_sq *sq, const struct nvme_sqe *sqe)
@@ -334,32 +322,36 @@ static uint32_t vfu_qp_fetch(struct vfu_sq *sq, uint32_t max)
 	return nr ? vfu_qp_take(sq, nr) : 0;
 }
 
-static uint32_t vfu_qp_fetch_all(struct vfu_worker *w)
+/* The next turn begins with another one. */
+static void vfu_qp_rotate(struct list *all)
 {
-	uint32_t share = TGT_BURST / (w->nr_ready ? w->nr_ready : 1), nr_ready = 0;
-	uint32_t left = TGT_BURST, nr;
+	struct list *first = all->next;
+
+	list_del(first);
+	list_add_tail(all, first);
+}
+
+/* Of one client's queues, an even part of `max` each; how many were taken. */
+static uint32_t vfu_qp_fetch_all(struct vfu_worker *w, struct vfu_share *s, uint32_t max)
+{
+	uint32_t part = max / (s->nr_ready ? s->nr_ready : 1), nr_ready = 0;
+	uint32_t left = max, nr;
 	struct vfu_sq *sq;
 
-	if (share == 0)
-		share = 1;
+	if (part == 0)
+		part = 1;
 	w->nr_burst = 0;
-	w->is_blocked = false;
-	list_for_each_entry(sq, &w->sqs, node) {
+	list_for_each_entry(sq, &s->sqs, node) {
 		if (left == 0)
 			break;
-		nr = vfu_qp_fetch(sq, min_t(uint32_t, share, left));
+		nr = vfu_qp_fetch(sq, min_t(uint32_t, part, left));
 		left -= nr;
 		nr_ready += nr != 0;
 	}
-	w->nr_ready = nr_ready;
-	if (nr_ready) {
-		/* the next turn begins with another one */
-		struct list *first = w->sqs.next;
-
-		list_del(first);
-		list_add_tail(&w->sqs, first);
-	}
-	return w->nr_burst;
+	s->nr_ready = nr_ready;
+	if (nr_ready)
+		vfu_qp_rotate(&s->sqs);
+	return max - left;
 }
 
 static int vfu_qp_flush_all(struct vfu_worker *w)
@@ -390,14 +382,54 @@ static void vfu_qp_flush_early(void *arg)
 			list_del(&cq->dirty);
 }
 
+/* One client's part of a turn, its answers included; how many commands. */
+static uint32_t vfu_qp_serve(struct vfu_worker *w, struct vfu_share *s, uint32_t max)
+{
+	uint32_t nr = vfu_qp_fetch_all(w, s, max);
+
+	if (w->nr_burst)
+		tgt_req_burst(w->burst, w->nr_burst, vfu_qp_flush_early, w);
+	return nr;
+}
+
+/* Several clients. > 0: there was work, or somebody waits for its next part. */
+static __attribute__((noinline)) int vfu_qp_serve_all(struct vfu_worker *w)
+{
+	unsigned nr_active = 0, nr_served = 0;
+	struct vfu_spent since;
+	struct vfu_share *s;
+	uint32_t nr, max;
+
+	list_for_each_entry(s, &w->shares, node) {
+		max = vfu_share_turn(w, s, &since);
+		nr = max ? vfu_qp_serve(w, s, max) : 0;
+		if (nr) {
+			vfu_share_spent(w, s, nr, &since);
+			if (!list_is_empty(&w->dirty))
+				vfu_qp_flush_all(w);
+		}
+		nr_served += nr || !max;
+		nr_active += since.ns - s->seen_ns < VFU_ACTIVE_NS;
+	}
+	vfu_share_count(w, nr_active);
+	if (nr_served)
+		vfu_qp_rotate(&w->shares);
+	return (int)nr_served;
+}
+
 int vfu_qp_poll(struct vfu_worker *w)
 {
-	uint32_t nr = vfu_qp_fetch_all(w);
-	int more;
+	int nr = 0;
 
-	tgt_req_burst(w->burst, nr, vfu_qp_flush_early, w);
-	more = list_is_empty(&w->dirty) ? 0 : vfu_qp_flush_all(w);
+	w->is_blocked = false;
+	if (likely(w->nr_shares == 1))
+		nr = (int)vfu_qp_serve(w, list_first_entry(&w->shares, struct vfu_share, node),
+				       TGT_BURST);
+	else if (w->nr_shares)
+		nr = vfu_qp_serve_all(w);
+	if (!list_is_empty(&w->dirty))
+		nr += vfu_qp_flush_all(w);
 	if (!list_is_empty(&w->dying))
-		more += vfu_queue_drained(w);
-	return (int)nr + more;
+		nr += vfu_queue_drained(w);
+	return nr;
 }

@@ -66,7 +66,8 @@ static void vfu_queue_sq_add_at(struct mbox_msg *m)
 	struct vfu_sq *sq = container_of(m, struct vfu_sq, add);
 	struct vfu_worker *w = sq->w;
 
-	list_add_tail(w->tw->is_held && sq->sq.qid ? &w->held : &w->sqs, &sq->node);
+	vfu_share_add(w, sq->share);
+	list_add_tail(w->tw->is_held && sq->sq.qid ? &w->held : &sq->share->sqs, &sq->node);
 	vfu_watch_mark(sq);
 	if (!sq->dev->has_wake)
 		w->nr_stock++;
@@ -78,6 +79,7 @@ static void vfu_queue_sq_gone(struct mbox_msg *m);
 static void vfu_queue_sq_back(struct vfu_sq *sq)
 {
 	list_del(&sq->node);
+	vfu_share_del(sq->w, sq->share);
 	if (list_is_linked(&sq->cq->dirty) && vfu_qp_flush(sq->cq))
 		list_del(&sq->cq->dirty);
 	sq->del.fn = vfu_queue_sq_gone;
@@ -303,6 +305,8 @@ static int vfu_queue_sq_new(struct vfu_dev *d, const struct tgt_queue_params *p,
 	sq->dev = d;
 	sq->w = cq->w;
 	sq->cq = cq;
+	sq->share = &d->view[cq->w->id].share;
+	sq->sq.flow = &sq->share->flow;
 	sq->bell = vfu_dev_bell(d, p->qid, false);
 	sq->addr = p->addr;
 	sq->size = p->size;

@@ -44,32 +44,51 @@ void vfu_watch_mark(struct vfu_sq *sq)
 	}
 }
 
+static void vfu_watch_unmark(struct vfu_sq *sq)
+{
+	sq->cq->after &= (uint8_t)~VFU_AFTER_TRACE;
+}
+
+static void vfu_watch_each(struct vfu_worker *w, void (*fn)(struct vfu_sq *sq))
+{
+	struct vfu_share *s;
+	struct vfu_sq *sq;
+
+	list_for_each_entry(s, &w->shares, node)
+		list_for_each_entry(sq, &s->sqs, node)
+			fn(sq);
+	list_for_each_entry(sq, &w->held, node)
+		fn(sq);
+	list_for_each_entry(sq, &w->dying, node)
+		fn(sq);
+}
+
 /* A completion queue may be that of queues in several lists. */
 static void vfu_watch_mark_all(struct vfu_worker *w)
 {
-	struct list *lists[] = {&w->sqs, &w->held, &w->dying};
-	struct vfu_sq *sq;
-
-	for (unsigned i = 0; i < 3; i++)
-		list_for_each_entry(sq, lists[i], node)
-			sq->cq->after &= (uint8_t)~VFU_AFTER_TRACE;
-	for (unsigned i = 0; i < 3; i++)
-		list_for_each_entry(sq, lists[i], node)
-			vfu_watch_mark(sq);
+	vfu_watch_each(w, vfu_watch_unmark);
+	vfu_watch_each(w, vfu_watch_mark);
 }
 
 /* The doorbells of queues that are let go are seen in this turn. */
 static void vfu_watch_hold(struct vfu_worker *w)
 {
-	struct list *from = w->tw->is_held ? &w->sqs : &w->held;
-	struct list *to = w->tw->is_held ? &w->held : &w->sqs;
+	struct vfu_share *s;
 	struct vfu_sq *sq, *tmp;
 
-	list_for_each_entry_safe(sq, tmp, from, node) {
-		if (!sq->sq.qid)
-			continue;
+	list_for_each_entry_safe(sq, tmp, &w->held, node) {
 		list_del(&sq->node);
-		list_add_tail(to, &sq->node);
+		list_add_tail(&sq->share->sqs, &sq->node);
+	}
+	if (!w->tw->is_held)
+		return;
+	list_for_each_entry(s, &w->shares, node) {
+		list_for_each_entry_safe(sq, tmp, &s->sqs, node) {
+			if (!sq->sq.qid)
+				continue;
+			list_del(&sq->node);
+			list_add_tail(&w->held, &sq->node);
+		}
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "core/fd_drop.h"
+#include "mem/mem_iter.h"
 
 /* ---- the namespace ---- */
 
@@ -61,10 +62,41 @@ static void rig_ns_write(struct rig *r, struct tgt_req *req)
 	tgt_req_complete(req, NVME_ST_OK);
 }
 
+struct rig_copy {
+	struct mem_xfer x;
+	struct mem_iter_runs value;
+	struct mem_run run;
+};
+
+static void rig_copied(struct mem_xfer *x, int res)
+{
+	struct rig_copy *c = container_of(x, struct rig_copy, x);
+
+	tgt_req_complete(container_of((void *)c, struct tgt_req, scratch),
+			 res ? NVME_ST_DATA_TRANSFER : NVME_ST_OK);
+}
+
+static void rig_ns_copy(struct rig *r, struct tgt_req *req)
+{
+	struct rig_copy *c = (struct rig_copy *)req->scratch;
+	uint32_t len = req->sqe.cdw10;
+
+	c->run = (struct mem_run){r->own, 0, len};
+	mem_iter_runs_init(&c->value, &c->run, 1);
+	c->x = (struct mem_xfer){.dir = MEM_TO_PEER,
+				 .len = len,
+				 .value_len = len,
+				 .value = &c->value.it,
+				 .peer = req->iter,
+				 .flow = req->sq->flow,
+				 .end = rig_copied};
+	mem_xfer_submit(req->sq->worker->engine, &c->x);
+}
+
 static void rig_ns_execute(struct tgt_req *req)
 {
 	struct rig *r = container_of(req->ns, struct rig_ns, ns)->rig;
-	bool is_read = req->sqe.opc == RIG_READ;
+	bool is_read = req->sqe.opc == RIG_READ || req->sqe.opc == RIG_COPY;
 	uint16_t st;
 
 	if (req->sqe.opc == RIG_NOP) {
@@ -79,6 +111,8 @@ static void rig_ns_execute(struct tgt_req *req)
 	st = req->sq->ops->data(req, req->sqe.cdw10, is_read ? MEM_TO_PEER : MEM_FROM_PEER);
 	if (st != NVME_ST_OK)
 		tgt_req_complete(req, st);
+	else if (req->sqe.opc == RIG_COPY)
+		rig_ns_copy(r, req);
 	else if (r->is_held)
 		r->held[r->nr_held++] = req;
 	else if (is_read)
@@ -186,6 +220,23 @@ void rig_steps(struct rig *r, unsigned nr)
 		rig_step(r);
 }
 
+/* One clock for all: where it stands. Its reactors' envs are linux but for that. */
+static struct env_ops rig_still_ops;
+static uint64_t *rig_clock_ns;
+
+static uint64_t rig_now_ns(struct env *env)
+{
+	return *rig_clock_ns;
+}
+
+static void rig_still(struct rig *r, struct env *env)
+{
+	rig_clock_ns = &r->clock_ns;
+	rig_still_ops = *env->ops;
+	rig_still_ops.now_ns = rig_now_ns;
+	env->ops = &rig_still_ops;
+}
+
 void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 {
 	struct vfu_opts opts = o ? *o : (struct vfu_opts){0};
@@ -201,6 +252,7 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 			  .nr_reqs = nr_reqs,
 			  .is_home_apart = r->is_home_apart,
 			  .is_threaded = r->is_threaded,
+			  .clock_ns = r->clock_ns,
 			  .spin_ns = r->spin_ns ? r->spin_ns : UINT64_MAX,
 			  .nr_fds = rig_count_fds()};
 	strcpy(r->dir, "/tmp/t_vfu.XXXXXX");
@@ -209,6 +261,8 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 		struct env *env;
 
 		assert_int_equal(env_linux_create(256, &env), 0);
+		if (r->clock_ns)
+			rig_still(r, env);
 		r->reactors[i] = reactor_create(&(struct reactor_opts){
 			.id = i, .nr_peers = nr, .env = env, .spin_ns = r->spin_ns, .cpu = -1});
 		assert_non_null(r->reactors[i]);
@@ -220,6 +274,9 @@ void rig_init(struct rig *r, unsigned nr, const struct vfu_opts *o)
 	r->node.is_home_apart = r->is_home_apart;
 	assert_int_equal(tgt_subsys_create(&r->node, &so, &r->ss), 0);
 	tgt_subsys_csi_add(r->ss, &rig_csi_ops);
+	r->own_base = calloc(1, RIG_COPY_MAX);
+	r->own = mem_host_wrap(r->own_base, RIG_COPY_MAX, MEM_READABLE);
+	assert_non_null(r->own);
 	ns = aligned_alloc(64, sizeof(*ns));
 	assert_non_null(ns);
 	memset(ns, 0, sizeof(*ns));
@@ -306,6 +363,8 @@ void rig_fini(struct rig *r)
 	assert_int_equal(rig_nr_free(r), r->nr * r->nr_reqs);
 	r->tr->ops->destroy(r->tr);
 	tgt_subsys_destroy(r->ss);
+	mem_region_put(r->own);
+	free(r->own_base);
 	for (unsigned i = 0; i < r->nr; i++) {
 		tgt_worker_destroy(r->node.workers[i]);
 		reactor_destroy(r->reactors[i]);

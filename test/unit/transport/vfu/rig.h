@@ -31,12 +31,14 @@
 #define RIG_IOVA 0x100000000ull
 #define RIG_DATA 0x400000u /* in the client's memory: data; below it rings */
 #define RIG_HELD_MAX 4096
+#define RIG_COPY_MAX (1u << 20)
 
 struct rig {
 	unsigned nr;
 	uint32_t nr_reqs;   /* set before rig_init(), 0 = 512 */
 	uint64_t spin_ns;   /* likewise, 0 = for ever */
 	bool is_home_apart; /* likewise: the last of the reactors is the home alone */
+	uint64_t clock_ns;  /* likewise, 0 = the real one: it stands still unless a test moves it */
 	bool is_threaded;   /* likewise: reactors get threads, nobody steps them */
 	struct reactor *reactors[4];
 	struct tgt_node node;
@@ -47,6 +49,8 @@ struct rig {
 	bool is_held; /* Retrieve waits in `held`, after it has looked its data up */
 	unsigned nr_held;
 	struct tgt_req *held[RIG_HELD_MAX];
+	struct mem_region *own; /* what RIG_COPY copies */
+	uint8_t *own_base;
 	int nr_fds; /* before anything was opened */
 	bool is_stopped;
 };
@@ -56,7 +60,8 @@ enum {
 	RIG_READ = 0x02, /* CDW10 bytes of rig_byte(CDW12, i) to the host */
 	RIG_WRITE =
 		0x01, /* CDW10 bytes, checked against rig_byte(CDW12, i); DW0 = bytes that differ */
-	RIG_NOP = 0x14, /* DW0 = CDW12 */
+	RIG_NOP = 0x14,	 /* DW0 = CDW12 */
+	RIG_COPY = 0x82, /* CDW10 bytes to the host, by the worker's copy engine; <= RIG_COPY_MAX */
 };
 
 static inline uint8_t rig_byte(uint32_t seed, uint32_t i)
