@@ -95,6 +95,25 @@ static void uring_finish(struct uring *u, struct io_req *io, int res)
 	uring_put(&u->done, io);
 }
 
+/* One buffer: the kernel needn't fetch an array first. */
+static void uring_prep_read(struct io_uring_sqe *sqe, const struct io_req *io)
+{
+	if (io->nr_iov == 1)
+		io_uring_prep_read(sqe, io->fd, io->iov->iov_base, (unsigned)io->iov->iov_len,
+				   io->off);
+	else
+		io_uring_prep_readv(sqe, io->fd, io->iov, io->nr_iov, io->off);
+}
+
+static void uring_prep_write(struct io_uring_sqe *sqe, const struct io_req *io)
+{
+	if (io->nr_iov == 1)
+		io_uring_prep_write(sqe, io->fd, io->iov->iov_base, (unsigned)io->iov->iov_len,
+				    io->off);
+	else
+		io_uring_prep_writev(sqe, io->fd, io->iov, io->nr_iov, io->off);
+}
+
 static void uring_prep(struct io_uring_sqe *sqe, struct io_req *io)
 {
 	switch (io->op) {
@@ -102,10 +121,10 @@ static void uring_prep(struct io_uring_sqe *sqe, struct io_req *io)
 		io_uring_prep_poll_add(sqe, io->fd, io->poll_mask);
 		break;
 	case IO_READ:
-		io_uring_prep_readv(sqe, io->fd, io->iov, io->nr_iov, io->off);
+		uring_prep_read(sqe, io);
 		break;
 	case IO_WRITE:
-		io_uring_prep_writev(sqe, io->fd, io->iov, io->nr_iov, io->off);
+		uring_prep_write(sqe, io);
 		break;
 	case IO_FSYNC:
 		io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC);
