@@ -18,6 +18,8 @@
 #include "base/cleanup.h"
 #include "base/container.h"
 
+#define DEV_BLOCK 4096
+#define DEV_SECTOR 512
 /* How long the I/O of a process that was killed may take to end. */
 #define DEV_LOCK_TRIES 500u
 #define DEV_LOCK_NS 20000000
@@ -184,6 +186,18 @@ static int dev_size(struct ssd_dev *dev)
 	return 0;
 }
 
+/* What direct reads must be multiples of: tried, because not every kernel that has it tells. */
+static void dev_grain(struct ssd_dev *dev)
+{
+	void *buf = aligned_alloc(DEV_BLOCK, DEV_BLOCK);
+
+	dev->read_bytes = DEV_BLOCK;
+	if (buf && dev->bytes >= DEV_BLOCK &&
+	    pread(dev->fd, buf, DEV_SECTOR, DEV_SECTOR) == DEV_SECTOR)
+		dev->read_bytes = DEV_SECTOR;
+	free(buf);
+}
+
 int ssd_dev_open(const char *path, uint64_t bytes, struct ssd_dev **out)
 {
 	struct ssd_dev *dev = calloc(1, sizeof(*dev));
@@ -204,6 +218,7 @@ int ssd_dev_open(const char *path, uint64_t bytes, struct ssd_dev **out)
 		free(dev);
 		return err;
 	}
+	dev_grain(dev);
 	*out = dev;
 	return 0;
 }

@@ -23,6 +23,7 @@ struct ssd_dev {
 	const struct ssd_dev_ops *ops;
 	int fd;
 	uint64_t bytes;
+	uint32_t read_bytes; /* reads may begin and end at any multiple; 0: of SSD_BLOCK */
 };
 
 /*

@@ -150,7 +150,7 @@ static bool save_start(struct ssd *s, const struct store_key *key, const struct 
 {
 	struct ssd_read *r = &s->evict.read;
 
-	s->evict.val = ssd_value_create(s, key, (uint32_t)e->len);
+	s->evict.val = ssd_value_create(s, key, (uint32_t)e->len, true);
 	if (!s->evict.val)
 		return false;
 	*r = (struct ssd_read){

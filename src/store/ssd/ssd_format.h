@@ -113,6 +113,8 @@ _Static_assert(sizeof(struct ssd_rec) == 128, "size of a record's head");
 #define SSD_META_BYTES 80u
 #define SSD_REC_HEAD_MAX (sizeof(struct ssd_rec) + SSD_META_BYTES + SSD_PIECE_SEALS * 8)
 
+#define SSD_SMALL_HEAD_MAX (sizeof(struct ssd_rec) + SSD_META_BYTES + 8) /* of a packed one */
+
 /* A line of a footer: all of a record that finding it needs. */
 struct ssd_line {
 	uint8_t key[16];

@@ -43,6 +43,7 @@
 #define SSD_DEPTH 2u	      /* writes under way in a stream */
 #define SSD_SMALLS 128u	      /* values of at most 64 KiB on their way */
 #define SSD_LARGES_MIN 16u    /* 1 MiB pieces on their way */
+#define SSD_SAVE_LARGES 4u    /* and those for the one value that eviction saves */
 #define SSD_SMALL_READ 73728u /* a packed record and the blocks that it begins and ends in */
 #define SSD_PART_READ (SSD_BLOCK + STORE_PART_BYTES)
 #define SSD_LARGE_READ (SSD_BLOCK + STORE_PIECE_BYTES)
@@ -332,7 +333,7 @@ struct ssd {
 	uint8_t *smalls;
 	uint32_t nr_larges;
 	uint16_t *free_smalls, *free_larges;
-	uint32_t nr_free_smalls, nr_free_larges;
+	uint32_t nr_free_smalls, nr_free_larges, nr_free_values;
 	struct ssd_piece *pieces;
 	struct ssd_value *values;
 	struct list free_values;
@@ -442,7 +443,9 @@ uint32_t ssd_log_footer(struct ssd_stream *st, uint64_t *off);
 
 int ssd_value_init(struct ssd *s);
 void ssd_value_fini(struct ssd *s);
-struct ssd_value *ssd_value_create(struct ssd *s, const struct store_key *key, uint32_t len);
+/* is_saved: eviction's, which has some that puts don't get. NULL: none is free. */
+struct ssd_value *ssd_value_create(struct ssd *s, const struct store_key *key, uint32_t len,
+				   bool is_saved);
 void ssd_value_destroy(struct ssd_value *v);
 void ssd_value_view(struct ssd_value *v, struct store_view *view);
 /* len bytes from off on lie in one run. */

@@ -32,7 +32,7 @@ void ssd_put_waiting(struct ssd *s)
 	struct store_io *io;
 
 	while ((io = s->buf_head)) {
-		v = ssd_value_create(s, &io->key, (uint32_t)io->len);
+		v = ssd_value_create(s, &io->key, (uint32_t)io->len, false);
 		if (!v)
 			return;
 		s->buf_head = ssd_frame(io)->next;
@@ -87,7 +87,7 @@ void ssd_put_buf(struct store *st, struct store_io *io)
 		return;
 	}
 	if (!s->buf_head)
-		v = ssd_value_create(s, &io->key, (uint32_t)io->len);
+		v = ssd_value_create(s, &io->key, (uint32_t)io->len, false);
 	if (v)
 		buf_give(io, v);
 	else

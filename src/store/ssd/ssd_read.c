@@ -440,10 +440,12 @@ static void read_head(struct ssd_read *r, uint64_t at)
 
 static void read_small(struct ssd_read *r, uint64_t at)
 {
-	r->skip = (uint32_t)(at % SSD_BLOCK);
+	uint32_t grain = r->s->dev->read_bytes ? r->s->dev->read_bytes : SSD_BLOCK;
+
+	r->skip = (uint32_t)(at % grain);
 	r->is_joint = true;
 	/* The head's length isn't known here; a segment ends behind its last record. */
-	r->iov = (struct iovec){r->mem, align_up(r->skip + SSD_REC_HEAD_MAX + r->want, SSD_BLOCK)};
+	r->iov = (struct iovec){r->mem, align_up(r->skip + SSD_SMALL_HEAD_MAX + r->want, grain)};
 	read_request(r, &r->iov, 1, at - r->skip);
 }
 

@@ -20,7 +20,9 @@
 #include "store/ssd/ssd_int.h"
 
 #define DIRECT_ALIGN 512u /* what direct I/O wants of memory */
-#define NR_VALUES (SSD_SMALLS + SSD_LARGES_MIN)
+/* One of each kind is for what is saved. */
+#define NR_SMALLS (SSD_SMALLS + 1)
+#define NR_VALUES (SSD_SMALLS + SSD_LARGES_MIN + 1)
 
 static uint32_t value_seals(const struct ssd *s)
 {
@@ -29,7 +31,7 @@ static uint32_t value_seals(const struct ssd *s)
 
 static int value_map(struct ssd *s)
 {
-	size_t smalls = (size_t)SSD_SMALLS * SSD_PACKED_MAX;
+	size_t smalls = (size_t)NR_SMALLS * SSD_PACKED_MAX;
 	size_t larges = (size_t)s->nr_larges * SSD_LARGE_READ;
 	uint8_t *at;
 
@@ -52,11 +54,12 @@ static int value_map(struct ssd *s)
 
 int ssd_value_init(struct ssd *s)
 {
-	s->nr_larges = max_t(uint32_t, SSD_LARGES_MIN, ssd_format_pieces(s->opts.value_max));
+	s->nr_larges = max_t(uint32_t, SSD_LARGES_MIN, ssd_format_pieces(s->opts.value_max)) +
+		       SSD_SAVE_LARGES;
 	s->values = calloc(NR_VALUES, sizeof(*s->values));
 	s->seals = calloc((size_t)NR_VALUES * value_seals(s), sizeof(uint64_t));
 	s->pieces = calloc(s->nr_larges, sizeof(*s->pieces));
-	s->free_smalls = calloc(SSD_SMALLS, sizeof(*s->free_smalls));
+	s->free_smalls = calloc(NR_SMALLS, sizeof(*s->free_smalls));
 	s->free_larges = calloc(s->nr_larges, sizeof(*s->free_larges));
 	if (!s->values || !s->seals || !s->pieces || !s->free_smalls || !s->free_larges)
 		return -ENOMEM;
@@ -66,7 +69,8 @@ int ssd_value_init(struct ssd *s)
 		s->values[i].seals = s->seals + (size_t)i * value_seals(s);
 		list_add_tail(&s->free_values, &s->values[i].node);
 	}
-	for (uint32_t i = SSD_SMALLS; i > 0; i--)
+	s->nr_free_values = NR_VALUES;
+	for (uint32_t i = NR_SMALLS; i > 0; i--)
 		s->free_smalls[s->nr_free_smalls++] = (uint16_t)(i - 1);
 	for (uint32_t i = s->nr_larges; i > 0; i--)
 		s->free_larges[s->nr_free_larges++] = (uint16_t)(i - 1);
@@ -86,13 +90,24 @@ void ssd_value_fini(struct ssd *s)
 	free(s->values);
 }
 
-struct ssd_value *ssd_value_create(struct ssd *s, const struct store_key *key, uint32_t len)
+/* Is there room for one of `nr` pieces, 0: a small one? Saving must not starve behind puts. */
+static bool value_fits(const struct ssd *s, uint32_t nr, bool is_saved)
+{
+	uint32_t larges = is_saved ? 0 : SSD_SAVE_LARGES, one = is_saved ? 0 : 1;
+
+	return s->nr_free_values > one &&
+	       (nr ? s->nr_free_larges >= nr + larges : s->nr_free_smalls > one);
+}
+
+struct ssd_value *ssd_value_create(struct ssd *s, const struct store_key *key, uint32_t len,
+				   bool is_saved)
 {
 	uint32_t nr = len > SSD_PACKED_MAX ? ssd_format_pieces(len) : 0;
 	struct ssd_value *v;
 
-	if (list_is_empty(&s->free_values) || s->nr_free_larges < nr || (!nr && !s->nr_free_smalls))
+	if (!value_fits(s, nr, is_saved))
 		return NULL;
+	s->nr_free_values--;
 	v = list_first_entry(&s->free_values, struct ssd_value, node);
 	list_del(&v->node);
 	v->len = len;
@@ -119,6 +134,7 @@ void ssd_value_destroy(struct ssd_value *v)
 	if (!v->nr_pieces)
 		s->free_smalls[s->nr_free_smalls++] = v->small;
 	list_add_head(&s->free_values, &v->node);
+	s->nr_free_values++;
 	ssd_put_waiting(s);
 }
 

@@ -96,6 +96,52 @@ static void ranges(void **state)
 	ssd_world_destroy(sw);
 }
 
+/* A packed one: its sectors, not the blocks that they lie in. */
+static void sectors(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	uint64_t before, most = align_up(4096 + SSD_SMALL_HEAD_MAX, 512) + 512;
+
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, 4096), 0);
+	for (uint32_t i = 0; i < 100; i++) {
+		before = read_bytes(sw);
+		assert_int_equal(get(sw, i, 0, 4096), 0);
+		assert_true(read_bytes(sw) - before <= most);
+	}
+	/* One that says nothing of sectors is read by blocks. */
+	ssd_world_disk(sw)->dev.read_bytes = 0;
+	assert_int_equal(get(sw, 50, 0, 4096), 0);
+	ssd_world_disk(sw)->dev.read_bytes = SSD_BLOCK;
+	assert_int_equal(get(sw, 51, 0, 4096), 0);
+	ssd_world_destroy(sw);
+}
+
+/* Puts take all staging that is theirs: what eviction saves still finds some. */
+static void staging(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct ssd_value *v[2 * SSD_SMALLS], *saved;
+	uint32_t lens[] = {100, MIB}, nr;
+	struct store_key key = world_key(1);
+
+	for (uint32_t k = 0; k < ARRAY_SIZE(lens); k++) {
+		for (nr = 0; nr < ARRAY_SIZE(v); nr++) {
+			v[nr] = ssd_value_create(sw->s, &key, lens[k], false);
+			if (!v[nr])
+				break;
+		}
+		assert_int_equal(nr, k ? SSD_LARGES_MIN : SSD_SMALLS);
+		saved = ssd_value_create(sw->s, &key, k ? 4 * MIB : 100, true);
+		assert_non_null(saved);
+		assert_null(ssd_value_create(sw->s, &key, lens[k], true));
+		ssd_value_destroy(saved);
+		while (nr)
+			ssd_value_destroy(v[--nr]);
+	}
+	ssd_world_destroy(sw);
+}
+
 /* All parts at once: the bytes of the value and a block for each piece; one hit. */
 static void eager(void **state)
 {
@@ -340,7 +386,8 @@ int main(void)
 		cmocka_unit_test(replaced),	   cmocka_unit_test(too_late),
 		cmocka_unit_test(late_at_the_end), cmocka_unit_test(straight),
 		cmocka_unit_test(straight_race),   cmocka_unit_test(straight_late),
-		cmocka_unit_test(straight_writes),
+		cmocka_unit_test(straight_writes), cmocka_unit_test(sectors),
+		cmocka_unit_test(staging),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
