@@ -234,6 +234,44 @@ static void peer_hang_up(struct fuzz_peer *p)
 	p->bar0 = NULL;
 }
 
+/* In a turn of the home reactor, as the listener does. */
+struct fuzz_job {
+	struct mbox_msg msg;
+	struct fuzz *f;
+	int fd; /* of a new client; -1: the transport is to stop */
+	bool is_stopped;
+	bool is_done;
+};
+
+static void note(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static bool is_noted(void *arg)
+{
+	return *(bool *)arg;
+}
+
+static void fuzz_job_run(struct mbox_msg *m)
+{
+	struct fuzz_job *j = container_of(m, struct fuzz_job, msg);
+
+	if (j->fd >= 0)
+		must(vfu_dev_create(j->f->v, j->fd) == 0);
+	else
+		j->f->tr->ops->stop(j->f->tr, note, &j->is_stopped);
+	j->is_done = true;
+}
+
+static void fuzz_do(struct fuzz *f, struct fuzz_job *j)
+{
+	j->msg.fn = fuzz_job_run;
+	j->f = f;
+	mbox_post(vfu_home_reactor(f->v), &j->msg);
+	must(fake_node_run(f->n, is_noted, &j->is_done, FUZZ_TURNS));
+}
+
 static void peer_connect(struct fuzz_peer *p)
 {
 	int sv[2];
@@ -241,7 +279,7 @@ static void peer_connect(struct fuzz_peer *p)
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) == 0);
 	must(fcntl(sv[1], F_SETFL, O_NONBLOCK) == 0);
 	p->fd = sv[0];
-	must(vfu_dev_create(p->f->v, sv[1]) == 0);
+	fuzz_do(p->f, &(struct fuzz_job){.fd = sv[1]});
 }
 
 static void peer_open(struct fuzz *f, struct fuzz_peer *p)
@@ -461,19 +499,9 @@ static void do_record(struct fuzz *f)
 
 /* ---- the daemon ---- */
 
-static void note(void *arg)
-{
-	*(bool *)arg = true;
-}
-
 static void note_st(void *arg, uint16_t st)
 {
 	*(bool *)arg = true;
-}
-
-static bool is_noted(void *arg)
-{
-	return *(bool *)arg;
 }
 
 static bool is_alone(void *arg)
@@ -535,8 +563,9 @@ static void fuzz_begin(struct fuzz *f)
 
 static void fuzz_end(struct fuzz *f)
 {
-	bool is_stopped = false, is_gone;
+	struct fuzz_job stop = {.fd = -1};
 	struct pool *reqs;
+	bool is_gone;
 
 	for (unsigned i = 0; i < 2; i++)
 		peer_close(&f->peer[i]);
@@ -545,8 +574,8 @@ static void fuzz_end(struct fuzz *f)
 		reqs = &f->n->node.workers[i]->reqs;
 		must(reqs->nr_free == reqs->nr);
 	}
-	f->tr->ops->stop(f->tr, note, &is_stopped);
-	must(fake_node_run(f->n, is_noted, &is_stopped, FUZZ_TURNS));
+	fuzz_do(f, &stop);
+	must(fake_node_run(f->n, is_noted, &stop.is_stopped, FUZZ_TURNS));
 	for (uint32_t nsid = 1; nsid <= TGT_NS_MAX; nsid++) {
 		if (!tgt_subsys_ns(f->n->ss, nsid))
 			continue;
