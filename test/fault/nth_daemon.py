@@ -18,7 +18,7 @@ import time
 
 import nth
 from nth_ops import OPS, Failed, Subject, Wrong
-from nth_rpc import RPC_OPS, Body
+from nth_rpc import RPC_OPS, Body, rpc
 from nth_start import YAML, Start
 
 SETTLE_S = 2
@@ -47,6 +47,20 @@ class Sweep:
         assert self.daemon.wait(), self.daemon.log
         self.other = Subject(self.folder, self.daemon)
         self.other.fill()
+        self.pools = self.ask_pools()
+
+    def ask_pools(self):
+        """Requests that are free, leases that are held: what a command takes and gives back."""
+        bare = Subject(self.folder, self.daemon, is_attached=False)
+        stats, clients = (rpc(m)(bare).result for m in ('stats', 'client.list'))
+        return [w['requests_free'] for w in stats['reactors']], [c['leases'] for c in clients]
+
+    def check_pools(self):
+        end = time.monotonic() + SETTLE_S
+        while (now := self.ask_pools()) != self.pools:
+            if time.monotonic() > end:
+                raise Wrong(f'requests and leases are {now}, {self.pools} before')
+            select.select([], [], [], 0.01)
 
     def state(self):
         return nth.open_fds(self.page.pid), self.page.nr_live
@@ -131,6 +145,7 @@ class Sweep:
             again, _ = self.run(op, 0)
             if again != want:
                 raise Wrong(f'behind event {n}: {explain(again, want)}')
+        self.check_pools()
         return nr, bad
 
     def report(self, op, e):

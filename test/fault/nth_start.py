@@ -4,23 +4,20 @@
 one meets no more. Each start either works, or ends with status 1 and one line that names what
 failed; then no socket is left, and the next start in that folder works. An end always ends well.
 
-usage: nth_start.py [--step N] [--first N] [--all-after] [--only CONFIG] PEALD
+usage: nth_start.py [--step N] [--seed N] [--first N] [--all-after] [--only CONFIG] [--record] PEALD
 """
 
-import argparse
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
 import nth
 
-WRONG_MAX = 25
 UP = ' info peald '
 CONFIGS = {
     'plain': ['--dram', '4M', '--reactors', '2', '--http', '0'],
@@ -171,31 +168,34 @@ def without_log(peald):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = nth.parser(__doc__)
     parser.add_argument('peald')
-    parser.add_argument('--step', type=int, default=1, help='of config full, each N-th event')
-    parser.add_argument('--first', type=int, default=1)
-    parser.add_argument('--all-after', action='store_true')
-    parser.add_argument('--only', choices=CONFIGS)
-    parser.add_argument('--verbose', action='store_true')
+    parser.add_argument('--step', type=int, default=1,
+                        help='of config full, each N-th event, from one on that the seed picks')
+    parser.add_argument('--first', type=int, default=0)
     opts = parser.parse_args()
     tools = nth.Tools()
+    print(f'seed {opts.seed}', flush=True)
     without_log(opts.peald)
-    mode = nth.ALLOCS | nth.CALLS | (nth.ALL_AFTER if opts.all_after else 0)
-    wrong = 0
+    started, wrong, events = time.time(), 0, 0
     for config in [opts.only] if opts.only else CONFIGS:
-        began, count, n = time.time(), {}, opts.first
-        while (got := one(tools, opts.peald, config, n, mode)) is not None:
+        began, count = time.time(), {}
+        step = opts.step if config == 'full' else 1
+        n = opts.first or 1 + opts.seed % step
+        while (got := one(tools, opts.peald, config, n, nth.mode(opts))) is not None:
             count[got[0]] = count.get(got[0], 0) + 1
-            assert count.get('WRONG', 0) < WRONG_MAX, 'enough is wrong'
+            assert count.get('WRONG', 0) < nth.WRONG_MAX, 'enough is wrong'
             if opts.verbose:
                 print(n, *got)
-            n += opts.step if config == 'full' else 1
+            n += step
         wrong += count.get('WRONG', 0)
-        print(f'start {config}: events 1 to {n - 1}, {sum(count.values())} starts: {count}, '
+        events += sum(count.values())
+        print(f'start {config}: events up to {n - 1}, {sum(count.values())} starts: {count}, '
               f'{time.time() - began:.0f} s', flush=True)
         assert count, 'nothing ever failed'
-    sys.exit(1 if wrong else 0)
+    opts.sample = opts.step if opts.step > 1 else 0
+    nth.finish(opts, 'start', started, {'configurations': len(CONFIGS), 'events': events,
+                                        'wrong': wrong})
 
 
 if __name__ == '__main__':
