@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_mem.h"
 #include "base/parse.h"
 
 static const struct argp_option cli_options[] = {
@@ -94,25 +95,14 @@ void cli_parse_failed(int err)
 
 /* ---- jansson leaves out what it has no memory for ---- */
 
-static _Atomic bool json_has_failed; /* libpeal has a thread */
-
-static void *json_alloc(size_t n)
-{
-	void *p = malloc(n);
-
-	if (!p)
-		json_has_failed = true;
-	return p;
-}
-
 void cli_json_init(void)
 {
-	json_set_alloc_funcs(json_alloc, free);
+	json_set_alloc_funcs(json_mem_alloc, json_mem_free);
 }
 
 int cli_json_end(int rc)
 {
-	if (rc != CLI_OK || !json_has_failed)
+	if (rc != CLI_OK || !json_mem_failed())
 		return rc;
 	fputs("peal: no memory: something may be missing in what was said\n", stderr);
 	return CLI_ERROR;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/json_mem.h"
 #include "base/mono.h"
 #include "base/usock.h"
 
@@ -145,8 +146,9 @@ json_t *cli_rpc_call(struct cli_rpc *r, const char *method, json_t *params, unsi
 		json_object_set_new(ask, "params", params);
 	text = ask ? json_dumps(ask, JSON_COMPACT) : NULL;
 	json_decref(ask);
-	err = text ? rpc_send(r, text, until_ns) : -ENOMEM;
-	free(text);
+	/* What lacks a parameter asks for something else: of a purge, for all. */
+	err = text && !json_mem_failed() ? rpc_send(r, text, until_ns) : -ENOMEM;
+	json_mem_free(text);
 	if (!err)
 		err = rpc_receive(r, until_ns);
 	if (!err) {
@@ -157,7 +159,12 @@ json_t *cli_rpc_call(struct cli_rpc *r, const char *method, json_t *params, unsi
 			result = json_object_get(reply, "error");
 		json_incref(result);
 		json_decref(reply);
-		err = result ? 0 : -EPROTO;
+		err = json_mem_failed() ? -ENOMEM : result ? 0 : -EPROTO;
+	}
+	if (err) {
+		json_decref(result);
+		result = NULL;
+		*is_error = true;
 	}
 	errno = -err;
 	return result;

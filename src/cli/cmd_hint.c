@@ -3,6 +3,7 @@
  * peal hint VERB KEY...: what is known about keys, told to the daemon.
  */
 /* tidy: no-test: test/peer/t_ssd_daemon.c calls peal_hint(), t_kv_hint.c has the command */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static int hint_run(struct cli *c, int argc, char **argv)
 	int rc;
 
 	if (!hints)
-		abort();
+		cli_parse_failed(ENOMEM);
 	o.hints = hints;
 	cli_parse(&argp, c, argc, argv, &o);
 	for (size_t i = 0; i < o.nr; i++) {

@@ -5,6 +5,7 @@
 /* tidy: no-test: test/unit/cli/t_cli.c runs the commands that use it */
 #include "cli/cmd_keys.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 static error_t keys_parse_opt(int key, char *arg, struct argp_state *state)
@@ -30,6 +31,6 @@ void cmd_keys_parse(struct cli *c, int argc, char **argv, const char *doc, struc
 	k->keys = calloc((size_t)argc, sizeof(*k->keys));
 	k->nr = 0;
 	if (!k->keys)
-		abort();
+		cli_parse_failed(ENOMEM);
 	cli_parse(&argp, c, argc, argv, k);
 }

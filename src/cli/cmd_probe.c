@@ -78,7 +78,7 @@ static int cmd_probe_run(struct cli *c, int argc, char **argv)
 
 	cli_parse(&argp, c, argc, argv, &text);
 	if (!p)
-		return cli_result(-ENOMEM);
+		cli_parse_failed(ENOMEM);
 	if (uri_parse(text ? text : c->uri, &u))
 		return cli_result(-EINVAL);
 	began = mono_ns();

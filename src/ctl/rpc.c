@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_mem.h"
 #include "base/must.h"
 
 struct rpc_msg {
@@ -195,7 +196,7 @@ static bool rpc_begin(struct rpc_msg *msg, json_t *raw)
 	*req = (struct rpc_req){.msg = msg,
 				.id = json_object_get(raw, "id"),
 				.raw = raw,
-				.nr_failed = rpc_mem_failed()};
+				.nr_failed = json_mem_failed()};
 	req->method = rpc_find(msg->rpc, name);
 	if (!req->method) {
 		snprintf(text, sizeof(text), "'%.64s' is no method, expected one of rpc.methods",
@@ -249,7 +250,7 @@ void rpc_req_done(struct rpc_req *req, json_t *result)
 {
 	struct rpc_msg *msg = req->msg;
 
-	if (!result || rpc_mem_failed() != req->nr_failed) {
+	if (!result || json_mem_failed() != req->nr_failed) {
 		json_decref(result);
 		rpc_req_fail(req, -ENOMEM, "no memory");
 		return;
@@ -277,15 +278,15 @@ void rpc_req_fail(struct rpc_req *req, int err, const char *fmt, ...)
 
 static void rpc_parse(struct rpc_msg *msg, const char *text, size_t n)
 {
-	uint64_t nr_failed = rpc_mem_failed();
+	uint64_t nr_failed = json_mem_failed();
 	char what[RPC_TEXT_BYTES];
 	json_error_t e;
 
 	/* Duplicate keys are refused: which of two would be meant is a guess. */
 	msg->root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-	if (!msg->root) {
+	if (!msg->root || json_mem_failed() != nr_failed) {
 		snprintf(what, sizeof(what), "this is no JSON: %s at column %d", e.text, e.column);
-		if (rpc_mem_failed() != nr_failed)
+		if (json_mem_failed() != nr_failed)
 			rpc_refuse(msg, NULL, RPC_INTERNAL, "no memory");
 		else
 			rpc_refuse(msg, NULL, RPC_PARSE_ERROR, what);
@@ -304,6 +305,11 @@ static void rpc_parse(struct rpc_msg *msg, const char *text, size_t n)
 		msg->is_batch = false;
 		msg->at = 1;
 	}
+}
+
+void rpc_mem_init(void)
+{
+	json_set_alloc_funcs(json_mem_alloc, json_mem_free);
 }
 
 struct rpc_msg *rpc_msg_start(const struct rpc *rpc, const char *text, size_t n,

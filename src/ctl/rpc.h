@@ -70,9 +70,8 @@ struct rpc {
 
 struct rpc_msg;
 
-/* jansson's allocations, from now on, count when they fail. Before there are threads. */
+/* jansson's memory is base/json_mem.h's from now on. Before there are threads. */
 void rpc_mem_init(void);
-uint64_t rpc_mem_failed(void);
 
 struct rpc_req {
 	struct rpc_msg *msg;
@@ -81,7 +80,7 @@ struct rpc_req {
 	json_t *id;	    /* NULL: a notification */
 	json_t *raw;	    /* the request, which args point into */
 	void *priv;	    /* the method's own */
-	uint64_t nr_failed; /* rpc_mem_failed() when it began */
+	uint64_t nr_failed; /* json_mem_failed() when it began */
 };
 
 /* What method works on: struct rpc's arg. */

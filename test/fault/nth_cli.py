@@ -37,9 +37,10 @@ class Cmd:
     """args of peal; rough: numbers may differ; says: what its own output is like, whatever failed;
     file: a file that it writes."""
 
-    def __init__(self, name, *args, rough=False, says=None, before=None, file=None):
+    def __init__(self, name, *args, rough=False, says=None, before=None, then=None,
+                 file=None):
         self.name, self.args, self.rough, self.says = name, args, rough, says
-        self.before, self.file = before, file
+        self.before, self.then, self.file = before, then, file
 
 
 def probe_says(code, out):
@@ -70,6 +71,8 @@ CMDS = [
     Cmd('ns_resize', 'ns', 'resize', '2', '4M'),
     Cmd('class_list', 'class', 'list', rough=True),
     Cmd('class_purge', 'class', 'purge', '9', rough=True),
+    Cmd('class_add', 'class', 'add', '7', 'name=seven', 'model=m', before=('class', 'list'),
+        then=('class', 'remove', '7')),
     Cmd('log', 'log', '2', rough=True),
     Cmd('rpc', 'rpc', 'daemon.config'),
     Cmd('rpc_stats', 'rpc', 'stats', rough=True),
@@ -121,6 +124,8 @@ class Sweep:
         code, out, err = got
         if code < 0 or code >= 126:
             return f'status {code}'
+        if code == ERROR and err.strip() and not out.strip():
+            return ''
         if cmd.says and not cmd.says(code, out.decode(errors='replace')):
             return f'status {code}, and says {out!r}'
         if code == 0 and not cmd.says:
@@ -140,11 +145,19 @@ class Sweep:
         if cmd.before:
             assert self.peal(cmd.before)[0] == 0, cmd.before
 
+    def then(self, cmd):
+        if cmd.then:
+            nr_failed, what = self.page.nr_failed, self.page.what
+            self.peal(cmd.then)
+            assert (self.page.nr_failed, self.page.what) == (nr_failed, what)
+
     def good(self, cmd):
         self.before(cmd)
         self.peal(cmd.args)  # what is cold is slower, and says so
+        self.then(cmd)
         self.before(cmd)
         code, out, err = self.peal(cmd.args, 1 << 40)
+        self.then(cmd)
         assert cmd.says or code == 0, (cmd.name, code, err)
         return self.output(cmd, out), self.page.count
 
@@ -161,6 +174,7 @@ class Sweep:
         for n in which:
             self.before(cmd)
             got = self.peal(cmd.args, n)
+            self.then(cmd)
             if not self.page.nr_failed:
                 continue  # it met fewer than a moment ago
             nr += 1
