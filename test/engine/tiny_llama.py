@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 VOCABULARY = 1000
 
 
-def make(folder, seed=0, layers=4, hidden=256, spread=0.12):
+def make(folder, seed=0, layers=3, hidden=256, spread=0.12):
     os.makedirs(folder, exist_ok=True)
     heads, kv, inner = hidden // 64, max(1, hidden // 128), 2 * hidden
     config = {
