@@ -24,32 +24,37 @@ def test_what_beats_computing():
     rates = _rates.Rates()
     rates.learn(8 * GIGA, 0, 1.0)
     assert rates.memory == 8 * GIGA
+    assert rates.choose(10, 0, 32 << 20, 100, never).values == 10  # not known: loaded
     # 10 values of 32 MiB in 42 ms and 4 ms, or 10 ms each.
-    choice = rates.choose(10, 10, 32 << 20, 0.010, never)
+    rates.learn_compute(1000, 0.1)
+    rates.learn_compute(3, 9)  # too few to say something
+    rates.learn_compute(1000, 0)
+    choice = rates.choose(10, 10, 32 << 20, 100, never)
     assert choice.values == 10 and choice.compute_s == pytest.approx(0.1)
     assert choice.load_s == pytest.approx(0.046, abs=0.001)
-    assert rates.choose(10, 10, 32 << 20, 0.001, never).values == 0
-    assert rates.choose(1, 1, 4096, 0.003, never).values == 0  # a load takes steps besides
-    assert rates.choose(10, 0, 32 << 20, 0, never).values == 10  # not known: loaded
+    assert rates.choose(10, 10, 32 << 20, 10, never).values == 0
+    assert rates.choose(1, 1, 4096, 30, never).values == 0  # a load takes steps besides
 
 
 def test_slow_tier():
     rates = _rates.Rates()
     rates.learn(GIGA, GIGA, 10.0)
+    rates.learn_compute(1000, 0.1)
     assert rates.below == GIGA / 10
-    assert rates.choose(8, 0, 10 ** 8, 0.5, never).values == 0
+    assert rates.choose(8, 0, 10 ** 8, 5000, never).values == 0
     # Of 8 values 5 are in memory, 3 of them at the start: 0.1 s and 2.5 s; all of them: 3.1 s.
-    assert rates.choose(8, 5, 10 ** 8, 0.5, lambda: 3).values == 3
-    assert rates.choose(8, 5, 10 ** 8, 0.5, lambda: 0).values == 8
-    assert rates.choose(8, 1, 10 ** 8, 0.5, lambda: 1).values == 1
-    assert rates.choose(8, 1, 10 ** 8, 0.5, lambda: 0).values == 0
+    assert rates.choose(8, 5, 10 ** 8, 5000, lambda: 3).values == 3
+    assert rates.choose(8, 5, 10 ** 8, 5000, lambda: 0).values == 8
+    assert rates.choose(8, 1, 10 ** 8, 5000, lambda: 1).values == 1
+    assert rates.choose(8, 1, 10 ** 8, 5000, lambda: 0).values == 0
 
 
 def test_tries_again():
     """A tier that isn't read is never measured: now and then it is."""
     rates = _rates.Rates()
     rates.learn(GIGA, GIGA, 10.0)
-    tried = [rates.choose(8, 0, 10 ** 8, 0.5, never) for _ in range(2 * _rates.RETRY)]
+    rates.learn_compute(1000, 0.1)
+    tried = [rates.choose(8, 0, 10 ** 8, 5000, never) for _ in range(2 * _rates.RETRY)]
     assert [c.values for c in tried].count(8) == 2 == [c.is_retry for c in tried].count(True)
 
 
@@ -63,23 +68,6 @@ def test_learns():
     assert GIGA < rates.memory < 2 * GIGA
     rates.learn(2 * GIGA, GIGA, 1e-9)  # quicker than memory: no rate without an end
     assert rates.below > 0
-
-
-def test_prefill():
-    p = _rates.Prefill()
-    p.begin(0.0, 1000)
-    p.begin(0.1, 1000)  # queued behind it
-    p.end(1.0)
-    assert p.seconds_per_token == pytest.approx(0.001)
-    p.end(2.0)
-    assert p.seconds_per_token == pytest.approx(0.001)
-    p.begin(2.0, 3)
-    p.end(9.0)  # too few tokens to say something
-    assert p.seconds_per_token == pytest.approx(0.001)
-    p.end(10.0)  # nothing was under way
-    for _ in range(3 * p.DEPTH):
-        p.begin(11.0, 1000)
-    assert len(p._steps) <= p.DEPTH
 
 
 # -- options
@@ -312,7 +300,7 @@ def test_saves_over_chunks(scheduler):
     scheduler.matched(r, 0)
     found(scheduler, 0)
     step = scheduler.build(output(new=[(r, [1, 2], 0, 200)]), b'')
-    assert not step.saves
+    assert not step.saves and step.prompt == 200
     step = scheduler.build(output(cached=[(r, [3], 200, 100, False)]), b'')
     assert step.saves == [_meta.Save('r', b'\1', [1, 2])]
     step = scheduler.build(output(cached=[(r, [4, 5], 300, 300, False)]), b'')
@@ -321,6 +309,7 @@ def test_saves_over_chunks(scheduler):
     r.num_tokens = 768
     step = scheduler.build(output(cached=[(r, [6], 767, 1, False)]), b'')
     assert step.saves == [_meta.Save('r', r.block_hashes[5], [5, 6])]
+    assert step.prompt == 0
 
 
 def test_blocks_stay_until_copied(scheduler):

@@ -95,7 +95,9 @@ class PealConnector(KVConnectorBase_V1):
             self._worker.begin(connector_metadata.step)
 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
-        """Loads run between steps, see wait_for_save()."""
+        """Called with each step, before its forward or after it."""
+        if self._worker is not None:
+            self._worker.load(self._get_connector_metadata().step)
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """What a step needs is there before it begins."""
@@ -107,7 +109,7 @@ class PealConnector(KVConnectorBase_V1):
 
     def wait_for_save(self) -> None:
         if self._worker is not None and self.has_connector_metadata():
-            self._worker.start(self._get_connector_metadata().step)
+            self._worker.save(self._get_connector_metadata().step)
 
     def get_finished(
         self, finished_req_ids: set[str]

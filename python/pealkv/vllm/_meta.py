@@ -18,8 +18,6 @@ class Look:
     hashes: list[bytes]
     """The engine's hash of each value's last block, in order, which stands for all tokens up to
     there."""
-    seconds_per_token: float
-    """What computing takes now; 0: not known yet."""
 
 
 @dataclasses.dataclass
@@ -49,6 +47,8 @@ class Step:
     """The first hash of the engine's chains."""
     epoch: bytes = b""
     """Another one makes all that was stored before unreachable; part of the salt."""
+    prompt: int = 0
+    """Tokens of prompts that are computed."""
     looks: list[Look] = dataclasses.field(default_factory=list)
     loads: list[Load] = dataclasses.field(default_factory=list)
     saves: list[Save] = dataclasses.field(default_factory=list)

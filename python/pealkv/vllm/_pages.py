@@ -16,6 +16,7 @@ import dataclasses
 import hashlib
 import itertools
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
@@ -132,6 +133,14 @@ class HostCopier:
     def fence(self) -> None:
         """Work that the engine has begun is over when its call returns: nothing to wait for."""
 
+    def mark(self) -> float:
+        """A point in the engine's work; see seconds()."""
+        return time.monotonic()
+
+    def seconds(self, begin: float, end: float) -> Optional[float]:
+        """That lie between two marks; None: the device isn't there yet."""
+        return end - begin
+
     def gather(self, blocks: Sequence[int], value: Any, _fence: None) -> None:
         """Engine blocks into a value: the value's bytes are there when it returns."""
         at = value.data_ptr()
@@ -182,11 +191,21 @@ class TorchCopier:
 
     def fence(self) -> Any:
         """What the engine has given its stream until now."""
+        return self.mark() if self._is_cuda else None
+
+    def mark(self) -> Any:
+        """As HostCopier's."""
         if not self._is_cuda:
-            return None
-        event = self._torch.cuda.Event()
+            return time.monotonic()
+        event = self._torch.cuda.Event(enable_timing=True)
         event.record(self._torch.cuda.current_stream(self._device))
         return event
+
+    def seconds(self, begin: Any, end: Any) -> Optional[float]:
+        """As HostCopier's."""
+        if not self._is_cuda:
+            return float(end - begin)
+        return float(begin.elapsed_time(end)) / 1e3 if end.query() else None
 
     def gather(self, blocks: Sequence[int], value: Any, fence: Any) -> None:
         """As HostCopier's; begins after the fence."""

@@ -16,6 +16,7 @@ from typing import Optional
 WEIGHT = 0.3
 """Of the newest measurement."""
 RETRY = 64
+LEAST_TOKENS = 128
 OVERHEAD_S = 0.004
 """Of a load besides its bytes: three steps of an idle engine."""
 GUESS_MEMORY = 4e9
@@ -42,6 +43,8 @@ class Rates:
     """Bytes a second of loads from the daemon's memory; None: never measured."""
     below: Optional[float] = None
     """From a slower tier."""
+    compute: Optional[float] = None
+    """Seconds that the engine takes for a token of a prompt."""
     against: int = 0
     """Decisions not to load."""
 
@@ -60,21 +63,27 @@ class Rates:
         rest = took_s - (nr_bytes - below_bytes) / (self.memory or GUESS_MEMORY)
         self.below = _mean(self.below, below_bytes / max(rest, took_s / 100))
 
+    def learn_compute(self, tokens: int, took_s: float) -> None:
+        """A step with so many tokens of prompts; a few say nothing."""
+        if tokens >= LEAST_TOKENS and took_s > 0:
+            self.compute = _mean(self.compute, took_s / tokens)
+
     def choose(
         self,
         present: int,
         in_memory: int,
         value_bytes: int,
-        compute_s: float,
+        tokens: int,
         leading_in_memory: Callable[[], int],
     ) -> Choice:
         """How many leading values to load, so that all that are present are there soonest.
 
         Args:
             present: leading values that the store has, `in_memory` of them in its memory.
-            compute_s: seconds that the engine takes for the tokens of one; 0: not known.
+            tokens: of one.
             leading_in_memory: asked only when it matters.
         """
+        compute_s = tokens * (self.compute or 0.0)
         below = (present - in_memory) * value_bytes
         load = self.seconds(present * value_bytes, below)
         compute = present * compute_s
@@ -96,34 +105,3 @@ class Rates:
 
 def _mean(old: Optional[float], new: float) -> float:
     return new if old is None else old + WEIGHT * (new - old)
-
-
-class Prefill:
-    """What a token of a prompt takes the engine, of the times between steps."""
-
-    LEAST = 128
-    """Tokens of prompts in a step that is measured: a few say nothing."""
-    DEPTH = 8
-    """Steps under way; more mean that some never came back."""
-
-    def __init__(self) -> None:
-        self.seconds_per_token = 0.0
-        self._steps: list[tuple[float, int]] = []
-        self._last = 0.0
-
-    def begin(self, now: float, tokens: int) -> None:
-        """A step is sent: `tokens` of prompts in it."""
-        if len(self._steps) >= self.DEPTH:
-            self._steps.clear()
-        self._steps.append((now, tokens))
-
-    def end(self, now: float) -> None:
-        """The oldest step under way has come back."""
-        if not self._steps:
-            return
-        began, tokens = self._steps.pop(0)
-        took = now - max(began, self._last)
-        self._last = now
-        if tokens >= self.LEAST and took > 0:
-            old = self.seconds_per_token or None
-            self.seconds_per_token = _mean(old, took / tokens)

@@ -19,7 +19,6 @@ from typing import Any, Optional
 
 from ._config import Options
 from ._meta import Load, Look, Report, Save, Step
-from ._rates import Prefill
 
 NEVER = 1 << 62
 
@@ -71,7 +70,6 @@ class Scheduler:
         self._requests: dict[str, _Request] = {}
         self._epoch = b""
         self._step = Step()
-        self.prefill = Prefill()
         self.late = 0
         """Look-ups that were given up."""
 
@@ -113,9 +111,7 @@ class Scheduler:
         r.state, r.values, r.ranks = State.LOOKING, 0, 0
         # A MATCH and the loads after it have a deadline each.
         r.until = self._clock() + 2 * self._options.timeout_s + 1
-        self._step.looks.append(
-            Look(request.request_id, hashes, self.prefill.seconds_per_token)
-        )
+        self._step.looks.append(Look(request.request_id, hashes))
 
     def _drop(self, r: _Request) -> None:
         r.state = State.OVER
@@ -170,9 +166,8 @@ class Scheduler:
             if r is not None:
                 self._step.cancels.append(req)
                 r.state, r.blocks = State.NEW, []
-        self.prefill.begin(self._clock(), prompt)
         step, self._step = self._step, Step()
-        step.seed, step.epoch = seed, self._epoch
+        step.seed, step.epoch, step.prompt = seed, self._epoch, prompt
         return step
 
     def _scheduled(self, r: _Request, output: Any, computed: int) -> int:
@@ -195,7 +190,6 @@ class Scheduler:
 
     def update(self, report: Optional[Report]) -> None:
         """What the workers say after a step."""
-        self.prefill.end(self._clock())
         if report is None:
             return
         for req, (values, ranks) in report.found.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker's half: where the engine's blocks are, it moves values between them and the daemon.
 
-Threads. The engine's own calls begin(), start(), finished() and report(), once a step, and they
-never wait for the daemon. `lookers` ask the daemon what it has, `movers` carry single values, one
-`saver` copies out of the engine's blocks, one `loader` into them.
+Threads. The engine's own calls begin(), load(), save(), finished() and report(), once a step, and
+they never wait for the daemon. `lookers` ask the daemon what it has, `movers` carry single values,
+one `saver` copies out of the engine's blocks, one `loader` into them.
 
 Whose memory. The daemon never learns of the engine's blocks, nor of ours: values go through
 libpeal's own buffers and leases, and each call has a deadline. A value is promised to the scheduler
@@ -42,7 +42,7 @@ class _Looked:
         self.is_dropped = False
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Copy:
     """A save, until it doesn't need the engine's blocks any more."""
 
@@ -73,6 +73,8 @@ class Worker:
         self._report = Report()
         self._counts: dict[str, float] = {}
         self._rates = Rates()
+        self._began: Any = None
+        self._steps: list[tuple[Any, Any, int]] = []
         self._said = 0.0
 
     # -- the start
@@ -120,8 +122,11 @@ class Worker:
     def begin(self, step: Step) -> None:
         """Before the step's work: blocks that it takes away aren't read any more when this returns.
         Look-ups begin."""
+        self._learn_compute()
         if step.cancels:
             self._cancel(set(step.cancels))
+        with self._lock:
+            self._held.update(step.held)
         for req in step.drops:
             self._drop(req)
         space = self._space
@@ -134,22 +139,38 @@ class Worker:
             with self._lock:
                 looked = self._looked[look.req] = _Looked()
             self._lookers.submit(self._look, look, looked, space)
+        self._began = self._save_copier.mark() if step.prompt else None
 
-    def start(self, step: Step) -> None:
-        """After it: blocks can be copied as soon as the device has done what it was given."""
-        if not (step.loads or step.saves or step.held):
-            return
-        assert self._space is not None
+    def load(self, step: Step) -> None:
+        """Before the step's work or after it, also when there is none: into blocks that it doesn't
+        touch."""
         for load in step.loads:
             self._loads.put((load, self._load_copier.fence()))
-        fence = self._save_copier.fence() if step.saves else None
+
+    def save(self, step: Step) -> None:
+        """After it: blocks are copied as soon as the device has done what it was given."""
+        if self._began is not None:
+            self._steps.append((self._began, self._save_copier.mark(), step.prompt))
+            self._began = None
+        if not step.saves:
+            return
+        assert self._space is not None
+        fence = self._save_copier.fence()
         for save in step.saves:
             copy = _Copy(save, self._space.name(save.hash), fence)
             with self._lock:
                 self._pending.setdefault(save.req, []).append(copy)
             self._saves.put(copy)
-        with self._lock:
-            self._held.update(step.held)
+
+    def _learn_compute(self) -> None:
+        while self._steps:
+            begin, end, tokens = self._steps[0]
+            took = self._save_copier.seconds(begin, end)
+            if took is None:
+                return
+            self._steps.pop(0)
+            with self._lock:
+                self._rates.learn_compute(tokens, took)
 
     def finished(self) -> tuple[set[str], set[str]]:
         """Requests whose blocks may be freed, and those whose load is over. Each once."""
@@ -218,7 +239,8 @@ class Worker:
     def _look(self, look: Look, looked: _Looked, space: keys.Space) -> None:
         slots: list[int] = []
         try:
-            slots = self._fetch(look, looked, [space.name(h) for h in look.hashes])
+            if not looked.is_dropped:
+                slots = self._fetch(looked, [space.name(h) for h in look.hashes])
         except Down:
             self._count(lookups_down=1)
         except pealkv.PealError as e:
@@ -232,14 +254,14 @@ class Worker:
         for slot in slots:
             self._slots.give(slot)
 
-    def _fetch(self, look: Look, looked: _Looked, names: list[tuple[bytes, bytes]]) -> list[int]:
+    def _fetch(self, looked: _Looked, names: list[tuple[bytes, bytes]]) -> list[int]:
         """Slots of the leading values that are there, checked."""
         client = self._link.client()
         found = client.match([key for key, _ in names])
         self._count(lookups=1, values_wanted=len(names), values_present=found.present)
         if not found.present:
             return []
-        choice = self._choose(client, look, names, found)
+        choice = self._choose(client, names, found)
         slots: list[int] = []
         while len(slots) < choice.values:
             slot = self._slots.take()
@@ -267,8 +289,7 @@ class Worker:
         return slots[:nr]
 
     def _choose(
-        self, client: pealkv.Client, look: Look, names: list[tuple[bytes, bytes]],
-        found: pealkv.Match,
+        self, client: pealkv.Client, names: list[tuple[bytes, bytes]], found: pealkv.Match
     ) -> Choice:
         if self._options.load == "always":
             return Choice(found.present, 0, 0)
@@ -281,12 +302,10 @@ class Worker:
                 low, high = (middle, high) if m.in_memory == middle else (low, middle - 1)
             return low
 
-        tokens = self._options.value_tokens
         with self._lock:
             rates = dataclasses.replace(self._rates)
         choice = rates.choose(
-            found.present, found.in_memory, self.value_bytes, look.seconds_per_token * tokens,
-            leading,
+            found.present, found.in_memory, self.value_bytes, self._options.value_tokens, leading
         )
         with self._lock:
             self._rates.against = rates.against
@@ -315,6 +334,9 @@ class Worker:
             nr = client.get_into(key, self._slots.memory(slot), want_tag=tag, timeout=left)
         except pealkv.PealError as e:
             self._failed(e)
+            return False
+        except Exception:
+            self._log.exception("Peal: a load failed")
             return False
         return nr == self.value_bytes
 
@@ -363,7 +385,9 @@ class Worker:
         with self._lock:
             if self._copying is copy:
                 self._copying = None
-            copies = self._pending[req]
+            copies = self._pending.get(req, [])
+            if copy not in copies:
+                return
             copies.remove(copy)
             if not copies:
                 del self._pending[req]
@@ -375,9 +399,14 @@ class Worker:
             copies = [self._saves.get()]
             while len(copies) < 64 and not self._saves.empty():
                 copies.append(self._saves.get())
-            is_last = None in copies
-            self._save([c for c in copies if c is not None])
-            if is_last:
+            wanted = [c for c in copies if c is not None]
+            try:
+                self._save(wanted)
+            except Exception:
+                self._log.exception("Peal: saves failed")
+            for copy in wanted:
+                self._copied(copy)  # whatever happened, the engine gets its blocks back
+            if len(wanted) < len(copies):
                 return
 
     def _save(self, copies: list[_Copy]) -> None:
