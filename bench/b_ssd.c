@@ -5,6 +5,7 @@
  *
  *	b_ssd URI NSID put FIRST NR BYTES DEPTH MB_S     keys from FIRST on, in order; 0: no pace
  *	b_ssd URI NSID get FIRST NR BYTES DEPTH SECONDS SEED   random ones of them
+ *	b_ssd URI NSID hint ...    as get, but DEPTH prefetch hints at a time, and nothing is read
  *
  * Says on one line: requests, misses, bytes, seconds, then p50, p99, p99.9 and the longest in
  * microseconds. Every 16th value that is read is compared; wrong bytes end it with status 1. The
@@ -36,11 +37,11 @@ struct run {
 	struct peal_mem *m;
 	struct op *ops;
 	struct rng rng;
-	bool is_put;
+	bool is_put, is_hint;
 	uint64_t first, nr, bytes, stride, next;
 	unsigned depth, nr_busy;
 	uint64_t start_ns, until_ns, ns_each; /* of a put, when it is paced */
-	uint64_t nr_done, nr_missed;
+	uint64_t nr_done, nr_missed, bytes_hinted;
 	uint64_t *lats;
 };
 
@@ -114,6 +115,30 @@ static void run(struct run *r)
 	}
 }
 
+/* Misses are hints that weren't taken. */
+static void hint(struct run *r)
+{
+	struct peal_hint h[256];
+	uint64_t start_ns;
+	ssize_t n;
+
+	while (!is_over(r)) {
+		for (unsigned i = 0; i < r->depth; i++)
+			h[i] = (struct peal_hint){
+				.key = bench_key(r->first + rng_below(&r->rng, r->nr)),
+				.say = PEAL_SAY_PREFETCH,
+			};
+		start_ns = mono_ns();
+		n = peal_hint(r->p, h, r->depth, NULL);
+		bench_must(n < 0 ? (int)n : 0, "hint");
+		if (r->nr_done < LATS_MAX)
+			r->lats[r->nr_done] = mono_ns() - start_ns;
+		r->nr_done++;
+		r->nr_missed += r->depth - (uint64_t)n;
+		r->bytes_hinted += (uint64_t)n * r->bytes;
+	}
+}
+
 static void say(struct run *r)
 {
 	double s = (double)(mono_ns() - r->start_ns) / 1e9;
@@ -122,7 +147,9 @@ static void say(struct run *r)
 	if (!n)
 		bench_must(-EIO, "nothing was done");
 	printf("%lu %lu %lu %.4f", (unsigned long)r->nr_done, (unsigned long)r->nr_missed,
-	       (unsigned long)((r->nr_done - r->nr_missed) * r->bytes), s);
+	       (unsigned long)(r->is_hint ? r->bytes_hinted
+					  : (r->nr_done - r->nr_missed) * r->bytes),
+	       s);
 	for (unsigned i = 0; i < 4; i++)
 		printf(" %.1f",
 		       (double)bench_percentile(r->lats, n, (double[]){50, 99, 99.9, 100}[i]) /
@@ -144,6 +171,7 @@ int main(int argc, char **argv)
 		v[i - 4] = strtoull(argv[i], NULL, 0);
 	o.nsid = (uint32_t)strtoul(argv[2], NULL, 0);
 	r->is_put = strcmp(argv[3], "put") == 0;
+	r->is_hint = strcmp(argv[3], "hint") == 0;
 	r->first = v[0];
 	r->nr = v[1];
 	r->bytes = v[2];
@@ -160,7 +188,10 @@ int main(int argc, char **argv)
 	r->until_ns = r->start_ns + v[4] * 1000000000u;
 	if (r->is_put && v[4])
 		r->ns_each = r->bytes * 1000 / v[4];
-	run(r);
+	if (r->is_hint)
+		hint(r);
+	else
+		run(r);
 	say(r);
 	peal_queue_close(r->q);
 	peal_mem_free(r->p, r->m);
