@@ -52,6 +52,13 @@ struct env_ops {
 	void (*wait)(struct env *env, uint64_t until_ns);
 	/* From any thread or signal-free context: ends a wait() that is under way or comes next. */
 	void (*wake)(struct env *env);
+	/*
+	 * Memory that many requests of one buffer will lie in, until it is told that it is gone,
+	 * which must be before it is unmapped: the kernel looks it up once. May be NULL. 0, or
+	 * -errno when that can't be done: requests work as ever. Owner's thread.
+	 */
+	int (*io_memory)(struct env *env, void *base, uint64_t bytes);
+	void (*io_memory_gone)(struct env *env, void *base);
 	void (*destroy)(struct env *env);
 };
 

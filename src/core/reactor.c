@@ -101,6 +101,17 @@ void reactor_io(struct reactor *r, struct io_req *io)
 	r->env->ops->io_submit(r->env, io);
 }
 
+int reactor_io_memory(struct reactor *r, void *base, uint64_t bytes)
+{
+	return r->env->ops->io_memory ? r->env->ops->io_memory(r->env, base, bytes) : -ENOSYS;
+}
+
+void reactor_io_memory_gone(struct reactor *r, void *base)
+{
+	if (r->env->ops->io_memory_gone)
+		r->env->ops->io_memory_gone(r->env, base);
+}
+
 static void reactor_least_sleep(struct reactor *r)
 {
 	struct poller *p;

@@ -96,6 +96,9 @@ void reactor_expect(struct reactor *r, uint64_t within_ns);
 uint32_t *reactor_waited_reads(struct reactor *r);
 
 void reactor_io(struct reactor *r, struct io_req *io); /* env->io_submit */
+/* env->io_memory: 0, or -errno (-ENOSYS: this env knows no such thing) */
+int reactor_io_memory(struct reactor *r, void *base, uint64_t bytes);
+void reactor_io_memory_gone(struct reactor *r, void *base);
 
 /*
  * A round: fn(round, reactor) runs once on each of the `nr` reactors, then done(round) on `home`.

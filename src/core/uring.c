@@ -28,6 +28,8 @@
 #define URING_CLOCK_TURNS 64
 #define URING_POLL_TURNS 16u
 #define URING_BATCH 32
+#define URING_MEMS 16u		   /* stretches of memory that the kernel has looked up */
+#define URING_MEM_MAX (1ull << 30) /* of one, says the kernel */
 
 /* Oldest first, linked by io->next. */
 struct uring_queue {
@@ -47,6 +49,11 @@ struct uring {
 	uint32_t nr_soon;   /* of nr_out, all but polls: looked after every turn */
 	uint32_t nr_skipped;
 	uint32_t kernel_max;
+	bool has_mems; /* the kernel takes them */
+	struct {
+		uint8_t *base; /* NULL: free */
+		uint64_t bytes;
+	} mem[URING_MEMS];
 	struct uring_queue held; /* not yet in the SQ */
 	struct uring_queue done; /* res is known, end() has not run */
 	uint64_t event_count;
@@ -95,36 +102,58 @@ static void uring_finish(struct uring *u, struct io_req *io, int res)
 	uring_put(&u->done, io);
 }
 
-/* One buffer: the kernel needn't fetch an array first. */
-static void uring_prep_read(struct io_uring_sqe *sqe, const struct io_req *io)
+/* Which of the stretches it lies in; -1: none. */
+static int uring_mem(const struct uring *u, const struct iovec *iov)
 {
-	if (io->nr_iov == 1)
-		io_uring_prep_read(sqe, io->fd, io->iov->iov_base, (unsigned)io->iov->iov_len,
-				   io->off);
+	uint64_t off;
+
+	for (unsigned i = 0; u->has_mems && i < URING_MEMS; i++) {
+		off = (uintptr_t)iov->iov_base - (uintptr_t)u->mem[i].base;
+		if (u->mem[i].base && off < u->mem[i].bytes &&
+		    iov->iov_len <= u->mem[i].bytes - off)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* One buffer: the kernel needn't fetch an array first, nor look up memory that it knows. */
+static void uring_prep_read(struct uring *u, struct io_uring_sqe *sqe, const struct io_req *io)
+{
+	unsigned len = (unsigned)io->iov->iov_len;
+	int mem = io->nr_iov == 1 ? uring_mem(u, io->iov) : -1;
+
+	if (mem >= 0)
+		io_uring_prep_read_fixed(sqe, io->fd, io->iov->iov_base, len, io->off, mem);
+	else if (io->nr_iov == 1)
+		io_uring_prep_read(sqe, io->fd, io->iov->iov_base, len, io->off);
 	else
 		io_uring_prep_readv(sqe, io->fd, io->iov, io->nr_iov, io->off);
 }
 
-static void uring_prep_write(struct io_uring_sqe *sqe, const struct io_req *io)
+static void uring_prep_write(struct uring *u, struct io_uring_sqe *sqe, const struct io_req *io)
 {
-	if (io->nr_iov == 1)
-		io_uring_prep_write(sqe, io->fd, io->iov->iov_base, (unsigned)io->iov->iov_len,
-				    io->off);
+	unsigned len = (unsigned)io->iov->iov_len;
+	int mem = io->nr_iov == 1 ? uring_mem(u, io->iov) : -1;
+
+	if (mem >= 0)
+		io_uring_prep_write_fixed(sqe, io->fd, io->iov->iov_base, len, io->off, mem);
+	else if (io->nr_iov == 1)
+		io_uring_prep_write(sqe, io->fd, io->iov->iov_base, len, io->off);
 	else
 		io_uring_prep_writev(sqe, io->fd, io->iov, io->nr_iov, io->off);
 }
 
-static void uring_prep(struct io_uring_sqe *sqe, struct io_req *io)
+static void uring_prep(struct uring *u, struct io_uring_sqe *sqe, struct io_req *io)
 {
 	switch (io->op) {
 	case IO_POLL:
 		io_uring_prep_poll_add(sqe, io->fd, io->poll_mask);
 		break;
 	case IO_READ:
-		uring_prep_read(sqe, io);
+		uring_prep_read(u, sqe, io);
 		break;
 	case IO_WRITE:
-		uring_prep_write(sqe, io);
+		uring_prep_write(u, sqe, io);
 		break;
 	case IO_FSYNC:
 		io_uring_prep_fsync(sqe, io->fd, IORING_FSYNC_DATASYNC);
@@ -146,7 +175,7 @@ static void uring_fill(struct uring *u)
 	       io_uring_sq_space_left(&u->ring) > 1) {
 		struct io_req *io = uring_take(&u->held);
 
-		uring_prep(io_uring_get_sqe(&u->ring), io);
+		uring_prep(u, io_uring_get_sqe(&u->ring), io);
 		u->nr_kernel++;
 	}
 }
@@ -292,6 +321,52 @@ static uint64_t uring_now_ns(struct env *env)
 	return mono_ns();
 }
 
+/* ---- memory that the kernel has looked up ---------------------------------------------------- */
+
+static int uring_mem_set(struct uring *u, unsigned i, void *base, uint64_t bytes)
+{
+	struct iovec iov = {base, bytes};
+	__u64 tag = 0;
+	int res = io_uring_register_buffers_update_tag(&u->ring, i, &iov, &tag, 1);
+
+	return res < 0 ? res : res == 1 ? 0 : -EIO;
+}
+
+static int uring_memory(struct env *env, void *base, uint64_t bytes)
+{
+	struct uring *u = container_of(env, struct uring, env);
+	unsigned i = 0;
+	int err;
+
+	if (!u->has_mems)
+		return -ENOSYS;
+	if (!bytes || bytes > URING_MEM_MAX)
+		return -EINVAL;
+	while (i < URING_MEMS && u->mem[i].base)
+		i++;
+	if (i == URING_MEMS)
+		return -ENOSPC;
+	err = uring_mem_set(u, i, base, bytes);
+	if (err)
+		return err;
+	u->mem[i].base = base;
+	u->mem[i].bytes = bytes;
+	return 0;
+}
+
+/* No request is prepared with it any more, even if the kernel can't let go of it. */
+static void uring_memory_gone(struct env *env, void *base)
+{
+	struct uring *u = container_of(env, struct uring, env);
+
+	for (unsigned i = 0; i < URING_MEMS; i++) {
+		if (!u->mem[i].base || u->mem[i].base != base)
+			continue;
+		u->mem[i].base = NULL;
+		(void)uring_mem_set(u, i, NULL, 0);
+	}
+}
+
 static void uring_destroy(struct env *env)
 {
 	struct uring *u = container_of(env, struct uring, env);
@@ -309,6 +384,8 @@ static const struct env_ops uring_ops = {
 	.io_reap = uring_reap,
 	.wait = uring_wait,
 	.wake = uring_wake,
+	.io_memory = uring_memory,
+	.io_memory_gone = uring_memory_gone,
 	.destroy = uring_destroy,
 };
 
@@ -364,6 +441,7 @@ int env_linux_create(unsigned depth, struct env **env)
 	err = uring_setup(&u->ring, max_t(unsigned, depth, 2));
 	if (err)
 		goto close_event;
+	u->has_mems = io_uring_register_buffers_sparse(&u->ring, URING_MEMS) == 0;
 	/* One CQE is the eventfd's. */
 	u->kernel_max = *u->ring.cq.kring_entries - 1;
 	*env = &u->env;

@@ -345,6 +345,7 @@ struct ssd {
 	struct list free_reads[SSD_READ_KINDS];
 	struct list busy_reads; /* oldest first */
 	uint8_t straight;	/* enum ssd_straight */
+	bool is_told;		/* the reactor knows of the slots */
 	struct timeout read_timeout;
 	uint32_t nr_late;	/* reads that nobody waits for and that haven't ended */
 	uint32_t nr_reads;	/* under way for somebody, */

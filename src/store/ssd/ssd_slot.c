@@ -86,11 +86,23 @@ int ssd_slot_init(struct ssd *s)
 
 void ssd_slot_fini(struct ssd *s)
 {
+	if (s->is_told)
+		reactor_io_memory_gone(s->st.owner, s->read_mem);
 	if (s->read_reg)
 		mem_region_put(s->read_reg);
 	if (s->read_mem)
 		munmap(s->read_mem, slot_bytes());
 	free(s->reads);
+}
+
+/* Of packed records there are many a second, and each is a page or two. */
+static void slot_tell(struct ssd *s)
+{
+	if (s->is_told)
+		return;
+	s->is_told = true;
+	(void)reactor_io_memory(s->st.owner, s->read_mem,
+				(uint64_t)slot_kinds[SSD_READ_SMALL].nr * SSD_SMALL_READ);
 }
 
 struct ssd_read *ssd_slot_get(struct ssd *s, enum ssd_read_kind kind)
@@ -99,6 +111,7 @@ struct ssd_read *ssd_slot_get(struct ssd *s, enum ssd_read_kind kind)
 
 	if (list_is_empty(&s->free_reads[kind]))
 		return NULL;
+	slot_tell(s);
 	r = list_first_entry(&s->free_reads[kind], struct ssd_read, node);
 	list_del(&r->node);
 	r->into.st = NULL;

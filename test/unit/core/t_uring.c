@@ -103,6 +103,51 @@ static void t_read_write(void **state)
 
 #define NR_MANY 300
 
+/* Memory that the kernel knows, or can't know: the bytes are the same, also of what follows it. */
+static void t_memory(void **state)
+{
+	struct env *env = make(8);
+	uint8_t *mem = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+	int fd = memfd_create("t_uring", MFD_CLOEXEC), err;
+	struct req q;
+
+	assert_true(mem != MAP_FAILED);
+	for (unsigned round = 0; round < 20; round++) {
+		err = env->ops->io_memory(env, mem, 32768);
+		assert_true(err <= 0);
+		for (unsigned at = 0; at < 65536; at += 16384) {
+			memset(mem + at, (int)(round + at / 16384), 16384);
+			rw_init(&q, IO_WRITE, fd, mem + at, 16384);
+			env->ops->io_submit(env, &q.io);
+			finish(env, &q);
+			assert_int_equal(q.res, 16384);
+			memset(mem + at, 0xff, 16384);
+			rw_init(&q, IO_READ, fd, mem + at, 16384);
+			env->ops->io_submit(env, &q.io);
+			finish(env, &q);
+			assert_int_equal(q.res, 16384);
+			assert_int_equal(mem[at], round + at / 16384);
+			assert_int_equal(mem[at + 16383], round + at / 16384);
+		}
+		/* Other pages at the same address. */
+		env->ops->io_memory_gone(env, mem);
+		assert_ptr_equal(mmap(mem, 65536, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+				 mem);
+		rw_init(&q, IO_READ, fd, mem, 16384);
+		env->ops->io_submit(env, &q.io);
+		finish(env, &q);
+		assert_int_equal(mem[0], round + 3);
+	}
+	assert_true(env->ops->io_memory(env, mem, 2ull << 30) < 0);
+	assert_true(env->ops->io_memory(env, mem, 0) < 0);
+	env->ops->io_memory_gone(env, mem);
+	munmap(mem, 65536);
+	close(fd);
+	env->ops->destroy(env);
+}
+
 static void t_more_than_the_ring(void **state)
 {
 	struct env *env = make(4);
@@ -220,9 +265,13 @@ static void t_wait_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_read_write),	 cmocka_unit_test(t_more_than_the_ring),
-		cmocka_unit_test(t_poll_cancel), cmocka_unit_test(t_wake),
-		cmocka_unit_test(t_wake_reaped), cmocka_unit_test(t_wait_ends),
+		cmocka_unit_test(t_read_write),
+		cmocka_unit_test(t_memory),
+		cmocka_unit_test(t_more_than_the_ring),
+		cmocka_unit_test(t_poll_cancel),
+		cmocka_unit_test(t_wake),
+		cmocka_unit_test(t_wake_reaped),
+		cmocka_unit_test(t_wait_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
