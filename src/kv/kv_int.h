@@ -228,7 +228,8 @@ unsigned kv_lease_count(const struct kv_lease_table *t); /* any worker */
 void kv_lease_of(const struct kv_lease_table *t, uint16_t ctrl, uint64_t *nr, uint64_t *bytes);
 #define KV_LEASE_MS_MAX 60000u
 #define KV_LEASE_MS_DEFAULT 2000u
-#define KV_LEASES_MAX 1024u	   /* per worker and namespace */
+#define KV_LEASES_MAX 1024u	   /* per worker and namespace, who comes first */
+#define KV_LEASES_SURE 4u	   /* and those that others can't take from a controller */
 #define KV_LEASE_CTRL_MIB_MAX 256u /* leased bytes of one controller, per worker */
 
 #endif

@@ -6,10 +6,11 @@
  *
  *   id = generation 39:0 of 32 bits | worker << 16 | slot
  *
- * Bounds: KV_LEASES_MAX per table, KV_LEASE_CTRL_MIB_MAX per controller and worker, KV_LEASE_MS_MAX
- * of time. The time is the client's deadline; the pin goes KV_LEASE_GRACE_MS later, for a copy that
- * began in time. A client that reads even later finds bytes that fail their seals, nothing worse:
- * its mapping is read-only.
+ * Bounds: KV_LEASES_MAX per table, besides which each controller is sure of KV_LEASES_SURE,
+ * whatever others hold; KV_LEASE_CTRL_MIB_MAX per controller and worker, KV_LEASE_MS_MAX of time.
+ * The time is the client's deadline; the pin goes KV_LEASE_GRACE_MS later, for a copy that began in
+ * time. A client that reads even later finds bytes that fail their seals, nothing worse: its
+ * mapping is read-only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 
 #define KV_LEASE_GRACE_MS 500u
 #define KV_LEASE_AWAKE_NS 300000u
+#define KV_LEASE_SLOTS (KV_LEASES_MAX + TGT_CTRLS_MAX * KV_LEASES_SURE)
+static_assert(KV_LEASE_SLOTS <= 0xffff, "the slot of an id");
 
 struct kv_lease {
 	struct kv_lease_table *table;
@@ -39,7 +42,7 @@ struct kv_lease_table {
 	uint32_t nr_pins;
 	uint32_t first_free;
 	struct counter ctrl_bytes[TGT_CTRLS_MAX], ctrl_nr[TGT_CTRLS_MAX];
-	struct kv_lease lease[KV_LEASES_MAX];
+	struct kv_lease lease[KV_LEASE_SLOTS];
 };
 
 static void lease_account(struct kv_lease_table *t, uint16_t ctrl, uint64_t nr, uint64_t bytes)
@@ -74,15 +77,25 @@ static void lease_expired(struct timeout *to)
 	lease_end(container_of(to, struct kv_lease, timeout));
 }
 
+/* Who holds fewer than it is sure of finds a slot: so many of them are nobody else's. */
+static bool lease_may(const struct kv_lease_table *t, uint16_t ctrl, uint64_t bytes)
+{
+	uint64_t held = counter_get(&t->ctrl_bytes[ctrl % TGT_CTRLS_MAX]);
+
+	if (held + bytes > (uint64_t)KV_LEASE_CTRL_MIB_MAX << 20)
+		return false;
+	return counter_get(&t->nr_busy) < KV_LEASES_MAX ||
+	       counter_get(&t->ctrl_nr[ctrl % TGT_CTRLS_MAX]) < KV_LEASES_SURE;
+}
+
 static struct kv_lease *lease_take(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view,
 				   uint32_t ms)
 {
-	uint64_t bytes = counter_get(&t->ctrl_bytes[ctrl % TGT_CTRLS_MAX]);
 	struct kv_lease *l;
 	uint32_t slot = t->first_free;
 
-	if (slot == KV_LEASES_MAX || bytes + view->value_len > (uint64_t)KV_LEASE_CTRL_MIB_MAX
-								       << 20)
+	/* All taken: some are on their way back to their shards. */
+	if (slot == KV_LEASE_SLOTS || !lease_may(t, ctrl, view->value_len))
 		return NULL;
 	l = &t->lease[slot];
 	t->first_free = l->next_free;
@@ -141,7 +154,7 @@ bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id)
 	uint32_t slot = id & 0xffff;
 	struct kv_lease *l;
 
-	if (slot >= KV_LEASES_MAX)
+	if (slot >= KV_LEASE_SLOTS)
 		return false;
 	l = &t->lease[slot];
 	if (!l->is_held || l->gen != id >> 32 || l->ctrl != ctrl)
@@ -152,14 +165,14 @@ bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id)
 
 void kv_lease_drop_ctrl(struct kv_lease_table *t, uint16_t ctrl)
 {
-	for (uint32_t i = 0; i < KV_LEASES_MAX; i++)
+	for (uint32_t i = 0; i < KV_LEASE_SLOTS; i++)
 		if (t->lease[i].is_held && t->lease[i].ctrl == ctrl)
 			lease_end(&t->lease[i]);
 }
 
 void kv_lease_drop_all(struct kv_lease_table *t)
 {
-	for (uint32_t i = 0; i < KV_LEASES_MAX; i++)
+	for (uint32_t i = 0; i < KV_LEASE_SLOTS; i++)
 		if (t->lease[i].is_held)
 			lease_end(&t->lease[i]);
 }
@@ -182,7 +195,7 @@ struct kv_lease_table *kv_lease_table_create(struct tgt_worker *w)
 	if (!t)
 		return NULL;
 	t->worker = w;
-	for (uint32_t i = 0; i < KV_LEASES_MAX; i++) {
+	for (uint32_t i = 0; i < KV_LEASE_SLOTS; i++) {
 		t->lease[i].table = t;
 		t->lease[i].gen = 1;
 		t->lease[i].next_free = i + 1;

@@ -152,6 +152,63 @@ static void t_ends(void **state)
 }
 
 /* 256 MiB a controller: 300 leases of 1 MiB are too many, and an end makes room again. */
+static void other_enable(struct tgt_ctrl *c, const struct tgt_queue_params *asq,
+			 const struct tgt_queue_params *acq)
+{
+	tgt_ctrl_enabled(c, true);
+}
+
+static void other_disable(struct tgt_ctrl *c)
+{
+	tgt_ctrl_disabled(c);
+}
+
+/* What one controller leaves to another, in a table that it has filled. */
+static void t_sure(void **state)
+{
+	static const struct tgt_ctrl_ops ops = {.enable = other_enable, .disable = other_disable};
+	bool is_reset = false;
+	struct kv_host h;
+	struct tgt_ctrl *first, *other;
+	struct kv_host_cmd cmd;
+	unsigned nr = 0;
+
+	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram"});
+	fill(100, 1);
+	assert_int_equal(kv_host_store(&h, "k", value, 100, 0), NVME_ST_OK);
+	for (unsigned i = 0; i < KV_LEASES_MAX + 100; i++) {
+		cmd = lease(&h, 0, "k", 8192, 60000);
+		nr += cmd.status == NVME_ST_OK;
+		if (cmd.status != NVME_ST_OK)
+			assert_int_equal(cmd.status, NVME_ST_INTERRUPTED);
+	}
+	assert_int_equal(nr, KV_LEASES_MAX);
+	first = h.ctrl;
+	assert_int_equal(tgt_ctrl_create(h.ss,
+					 &(struct tgt_ctrl_opts){.ops = &ops,
+								 .home = h.node.workers[0],
+								 .max_queues = 1,
+								 .is_fabrics = true,
+								 .host = "other"},
+					 &other),
+			 0);
+	tgt_ctrl_set_priv(other, &h);
+	assert_int_equal(tgt_ctrl_reg_write(other, 0x14, 4, 0x460061), 0);
+	h.sq[0].ctrl = other;
+	for (unsigned i = 0; i < KV_LEASES_SURE; i++)
+		assert_int_equal(lease(&h, 0, "k", 8192, 60000).status, NVME_ST_OK);
+	assert_int_equal(lease(&h, 0, "k", 8192, 60000).status, NVME_ST_INTERRUPTED);
+	h.sq[0].ctrl = first;
+	assert_int_equal(lease(&h, 0, "k", 8192, 60000).status, NVME_ST_INTERRUPTED);
+	tgt_ctrl_reset(other, host_done, &is_reset);
+	while (!is_reset)
+		kv_host_turn(&h);
+	turn_ms(&h, 1);
+	assert_int_equal(count(&h), KV_LEASES_MAX);
+	tgt_ctrl_destroy(other);
+	kv_host_fini(&h);
+}
+
 static void t_bounds(void **state)
 {
 	struct kv_host h;
@@ -186,6 +243,7 @@ int main(void)
 		cmocka_unit_test(t_lease),
 		cmocka_unit_test(t_ends),
 		cmocka_unit_test(t_bounds),
+		cmocka_unit_test(t_sure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
