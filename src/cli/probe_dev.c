@@ -37,6 +37,8 @@ const char *probe_dev_error(int err)
 		return "the peer hung up";
 	case -EPROTO:
 		return "the answer is no vfio-user message";
+	case -EUSERS:
+		return "the peer has as many clients as it takes (peald --max-clients)";
 	default:
 		return strerror(-err);
 	}

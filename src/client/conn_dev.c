@@ -83,6 +83,12 @@ int conn_dev_version(struct conn *c, bool is_operator, uint64_t deadline_ns)
 	};
 	int err = conn_dev_call(c, &m, sizeof(reply.v), "vfio-user version", deadline_ns);
 
+	if (err == -EUSERS)
+		return errmsg_set(err, "the daemon has as many clients as it takes: close one, or "
+				       "let it take more (peald --max-clients)");
+	if (err == -ENOTCONN)
+		return errmsg_set(err, "the daemon hung up at once: it is ending, or has more "
+				       "clients than it takes");
 	if (err)
 		return err;
 	if (reply.v.major != 0)

@@ -205,10 +205,7 @@ const struct mem_engine_stats *mem_engine_stats(const struct mem_engine *e);
 uint64_t mem_engine_bytes(const struct mem_engine *e);
 /* Where transfers go that name no flow. */
 struct mem_flow *mem_engine_flow(struct mem_engine *e);
-/*
- * Several flows want something: each may have that much inside submit in a turn, and turns are cut
- * as with small transfers around. MEM_INLINE_BYTES: as ever.
- */
+/* What a flow may have inside submit in a turn: less than MEM_INLINE_BYTES while others wait. */
 void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes);
 /*
  * The work it has done so far, in bytes: those moved, and for each piece of a scattered buffer and

@@ -350,8 +350,8 @@ static int mem_engine_poll(struct poller *p)
 	if (nr_left == 0)
 		return 0;
 	/* Somebody waits for small values: they come between quarters of chunks then. */
-	if (e->nr_cut_turns || e->inline_max < MEM_INLINE_BYTES) {
-		e->nr_cut_turns -= e->nr_cut_turns > 0;
+	if (e->nr_cut_turns) {
+		e->nr_cut_turns--;
 		budget.bytes = MEM_TURN_CUT_BYTES;
 		budget.is_cut = true;
 	}

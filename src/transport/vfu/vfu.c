@@ -3,8 +3,8 @@
  * The vfio-user server as a transport: <dir>/cntrl, who may connect, and one poller per worker.
  *
  * The socket is made with mode 0600; whoever changes that decides who else may attach. A stale one
- * is taken away only when nobody answers behind it. More than max_clients connections are closed
- * at once.
+ * is taken away only when nobody answers behind it. Connections beyond max_clients are told so and
+ * closed (vfu_refuse.c).
  *
  * The home reactor has the listener, all sockets and all admin queues. Idle: pollers
  * arm the wake pages (vfu_bell.c); while a client that can't ring has a queue on a worker, or a
@@ -98,20 +98,20 @@ static void vfu_accepted(struct vfu *v, int fd)
 
 	if (v->nr_devs >= v->max_clients) {
 		log_some_warn("vfu: %s: more than %u clients, refused", v->path, v->max_clients);
-		vfu_sock_close(fd);
+		vfu_refuse(v, fd, EUSERS);
 		return;
 	}
 	/* Else somebody who comes and goes could fill our table with descriptors. */
 	if (fd_drop_nr_stuck() > FD_DROP_MANY) {
 		log_some_warn("vfu: %s: too many descriptors that can't be closed, refused",
 			      v->path);
-		vfu_sock_close(fd);
+		vfu_refuse(v, fd, EAGAIN);
 		return;
 	}
 	err = vfu_dev_create(v, fd);
 	if (err) {
 		log_some_warn("vfu: %s: new client: %s, refused", v->path, strerrorname_np(-err));
-		vfu_sock_close(fd);
+		vfu_refuse(v, fd, -err);
 	}
 }
 
@@ -199,7 +199,7 @@ static void vfu_stopped(struct reactor_round *rd)
 /* A client has gone, or the listener has. */
 void vfu_dev_gone(struct vfu *v)
 {
-	if (!v->is_stopping || v->nr_devs || v->is_polling || v->round.done)
+	if (!v->is_stopping || v->nr_devs || v->nr_refusals || v->is_polling || v->round.done)
 		return;
 	v->round.fn = vfu_pollers_off;
 	v->round.done = vfu_stopped;
@@ -220,6 +220,7 @@ static void vfu_stop(struct tr *tr, void (*done)(void *arg), void *arg)
 	timeout_cancel(&v->again);
 	list_for_each_entry_safe(d, tmp, &v->devs, node)
 		vfu_sock_shut(d);
+	vfu_refuse_stop(v);
 	vfu_dev_gone(v);
 }
 
@@ -285,6 +286,7 @@ int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr)
 	v->mapped_max = vfu_mapped_max();
 	v->listen_fd = -1;
 	list_init(&v->devs);
+	vfu_refuse_init(v);
 	timeout_init(&v->again, vfu_again);
 	v->workers = calloc(v->node->nr, sizeof(*v->workers));
 	if (!v->workers || asprintf(&v->path, "%s/cntrl", o->dir) < 0) {

@@ -143,7 +143,8 @@ void vfu_irq_settled(struct vfu_dev *d);
  * Clients take turns, not queues: who opens 64 has no more than who opens one. The worker's.
  *
  * While one client alone has commands, a turn takes TGT_BURST of them, as fast as that goes. While
- * several have, each turn is to cost VFU_TURN_COST in all, split evenly; what a client's commands
+ * several have - messages count as one, when there is another client: its commands elsewhere look
+ * up keys here - each turn is to cost VFU_TURN_COST in all, split evenly; what a client's commands
  * cost is known behind them (so many bytes each, and what the copy engine did), and who has spent
  * more than its part is left out until the others have had theirs.
  */
@@ -157,7 +158,7 @@ struct vfu_share {
 	uint32_t nr_ready;    /* queues that had something last turn */
 };
 
-#define VFU_TURN_COST 65536u   /* of several clients together: 4 us of copying */
+#define VFU_TURN_COST 32768u   /* of several clients together: 2 us of copying */
 #define VFU_COMMAND_COST 4096u /* of one command, besides what it copies */
 #define VFU_NS_COST 16u	       /* of a nanosecond: what is copied in it */
 #define VFU_INLINE_LEAST 8192u /* copied at once, however many clients there are */
@@ -175,7 +176,9 @@ uint32_t vfu_share_turn(struct vfu_worker *w, struct vfu_share *s, struct vfu_sp
 /* It took nr since then. */
 void vfu_share_spent(struct vfu_worker *w, struct vfu_share *s, uint32_t nr,
 		     const struct vfu_spent *since);
-void vfu_share_count(struct vfu_worker *w, unsigned nr_active); /* for the next turn */
+/* For the next turn; clients that had commands lately. */
+void vfu_share_count(struct vfu_worker *w, unsigned nr_active);
+void vfu_share_queues(struct vfu_dev *d, int more); /* home: I/O queues of a client's */
 /* Requests that may be taken for this queue. */
 uint32_t vfu_share_reqs(const struct vfu_sq *sq);
 
@@ -284,15 +287,16 @@ struct vfu_worker {
 	struct poller poller;
 	struct list shares; /* clients with queues here, in turn */
 	uint32_t nr_shares;
-	uint32_t nr_active; /* of them, that had commands lately */
-	struct list held;   /* not served while the operator holds the worker */
-	struct list dying;  /* no longer fetched from, waiting for nr_inflight 0 */
-	struct list dirty;  /* CQs with staged entries */
-	uint32_t nr_kept;   /* requests that one client leaves to the others */
-	uint32_t nr_stock;  /* queues of clients that can't ring the bell */
-	bool is_busy;	    /* never sleeps */
-	bool is_blocked;    /* something waits for a doorbell that no bell announces */
-	uint64_t sleep_ns;  /* what the reactor was told */
+	uint32_t nr_active;	    /* of them, that had commands lately, and messages */
+	uint64_t nr_mails, mail_ns; /* of the reactor, and when there was one more */
+	struct list held;	    /* not served while the operator holds the worker */
+	struct list dying;	    /* no longer fetched from, waiting for nr_inflight 0 */
+	struct list dirty;	    /* CQs with staged entries */
+	uint32_t nr_kept;	    /* requests that one client leaves to the others */
+	uint32_t nr_stock;	    /* queues of clients that can't ring the bell */
+	bool is_busy;		    /* never sleeps */
+	bool is_blocked;	    /* something waits for a doorbell that no bell announces */
+	uint64_t sleep_ns;	    /* what the reactor was told */
 	struct mbox_msg start;
 	struct mbox_msg kick; /* from the home, not again before it has arrived */
 	_Atomic bool is_kicked;
@@ -420,6 +424,7 @@ struct vfu_dev {
 	struct vfu_cq *cq[VFU_QUEUES];
 	unsigned nr_queues; /* of both kinds, until they are freed */
 	bool is_disabling;
+	unsigned nr_io_sqs;
 };
 
 int vfu_dev_create(struct vfu *v, int fd);
@@ -464,6 +469,22 @@ void vfu_pci_init(struct vfu_dev *d);
 void vfu_pci_read(struct vfu_dev *d, uint32_t off, void *buf, uint32_t len);
 void vfu_pci_write(struct vfu_dev *d, uint32_t off, const void *buf, uint32_t len);
 
+/* ---- connections that can't be served (vfu_refuse.c) ---- */
+
+#define VFU_REFUSALS 16u
+
+struct vfu_refusal {
+	struct vfu *vfu;
+	int fd; /* -1: free */
+	uint32_t err;
+	struct io_req io;
+	struct timeout late;
+};
+
+void vfu_refuse_init(struct vfu *v);
+void vfu_refuse(struct vfu *v, int fd, int err); /* takes fd over; err > 0, an errno */
+void vfu_refuse_stop(struct vfu *v);		 /* vfu_dev_gone() for each that has ended */
+
 /* ---- the whole (vfu.c) ---- */
 
 struct vfu {
@@ -484,7 +505,10 @@ struct vfu {
 	bool is_stopping;
 	struct timeout again; /* out of descriptors: accept later */
 	unsigned nr_devs;
+	struct vfu_refusal refusal[VFU_REFUSALS];
+	unsigned nr_refusals;		/* not free */
 	uint64_t alone_since_ns;	/* valid while nr_devs is 0 */
+	_Atomic uint32_t nr_busy_devs;	/* with I/O queues; the home writes, workers read */
 	uint32_t nr_mapped, mapped_max; /* of all clients: vm.max_map_count is the process's */
 	struct list devs;
 	struct vfu_worker *workers; /* node->nr */

@@ -417,12 +417,19 @@ static __attribute__((noinline)) int vfu_qp_serve_all(struct vfu_worker *w)
 	return (int)nr_served;
 }
 
+/* No other client has an I/O queue, anywhere, and nothing is left of when one had. */
+static inline bool vfu_qp_is_alone(const struct vfu_worker *w)
+{
+	return w->nr_shares == 1 && w->nr_active < 2 &&
+	       atomic_load_explicit(&w->vfu->nr_busy_devs, memory_order_relaxed) < 2;
+}
+
 int vfu_qp_poll(struct vfu_worker *w)
 {
 	int nr = 0;
 
 	w->is_blocked = false;
-	if (likely(w->nr_shares == 1))
+	if (likely(vfu_qp_is_alone(w)))
 		nr = (int)vfu_qp_serve(w, list_first_entry(&w->shares, struct vfu_share, node),
 				       TGT_BURST);
 	else if (w->nr_shares)

@@ -146,6 +146,8 @@ static void vfu_queue_sq_gone(struct mbox_msg *m)
 	struct tgt_req *req = sq->req;
 
 	sq->cq->nr_sqs--;
+	if (sq->sq.qid)
+		vfu_share_queues(d, -1);
 	vfu_list_sq_gone(sq);
 	d->sq[sq->sq.qid] = NULL;
 	d->nr_queues--;
@@ -316,6 +318,8 @@ static int vfu_queue_sq_new(struct vfu_dev *d, const struct tgt_queue_params *p,
 	vfu_dev_wake(d)->queue_worker[p->qid] = (uint8_t)cq->w->id;
 	d->sq[p->qid] = sq;
 	d->nr_queues++;
+	if (p->qid)
+		vfu_share_queues(d, 1);
 	sq->add.fn = vfu_queue_sq_add_at;
 	vfu_queue_send(vfu_home(d->vfu), sq->w, &sq->add);
 	return 0;

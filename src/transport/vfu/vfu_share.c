@@ -35,8 +35,6 @@ static void vfu_share_changed(struct vfu_worker *w)
 	w->nr_kept = w->tw->reqs.nr / 16;
 	if (w->nr_shares > 1)
 		w->nr_kept += (w->nr_shares - 1) * vfu_share_sure(w);
-	else
-		vfu_share_count(w, 1);
 }
 
 void vfu_share_add(struct vfu_worker *w, struct vfu_share *s)
@@ -94,14 +92,39 @@ void vfu_share_spent(struct vfu_worker *w, struct vfu_share *s, uint32_t nr,
 	s->debt = (uint32_t)min_t(uint64_t, work, VFU_DEBT_MAX);
 }
 
+/* Somebody else may wait for this reactor without a queue on it. */
+static bool vfu_share_has_mail(struct vfu_worker *w)
+{
+	uint64_t mails = counter_get(&reactor_stats(w->tw->reactor)->mails);
+	uint64_t now_ns = reactor_turn_ns(w->tw->reactor);
+
+	if (mails != w->nr_mails) {
+		w->nr_mails = mails;
+		w->mail_ns = now_ns;
+	}
+	return now_ns - w->mail_ns < VFU_ACTIVE_NS;
+}
+
 void vfu_share_count(struct vfu_worker *w, unsigned nr_active)
 {
+	if (atomic_load_explicit(&w->vfu->nr_busy_devs, memory_order_relaxed) > 1)
+		nr_active += vfu_share_has_mail(w);
 	if (nr_active == w->nr_active)
 		return;
 	w->nr_active = nr_active;
 	mem_engine_share(w->tw->engine,
 			 nr_active < 2 ? MEM_INLINE_BYTES
 				       : max_t(uint32_t, vfu_share_part(w), VFU_INLINE_LEAST));
+}
+
+void vfu_share_queues(struct vfu_dev *d, int more)
+{
+	unsigned before = d->nr_io_sqs;
+
+	d->nr_io_sqs = (unsigned)((int)before + more);
+	if (!before || !d->nr_io_sqs)
+		atomic_fetch_add_explicit(&d->vfu->nr_busy_devs, (uint32_t)more,
+					  memory_order_relaxed);
 }
 
 /* All of its client's, here. */

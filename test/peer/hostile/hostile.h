@@ -148,9 +148,14 @@ void daemon_stop(struct daemon *d); /* it has to end well, and to leave nothing 
 unsigned daemon_fds(const struct daemon *d);
 struct daemon_memory daemon_memory(const struct daemon *d);
 
-/* From now on this process and the daemon have half of the cores, attackers the rest. */
+/*
+ * From now on each has cores to itself: this process one, the daemon's two reactors one each, its
+ * other threads one, attackers all that have no thread of those cores. With fewer than five cores
+ * (four CPUs, if nothing is known of cores) nobody is moved.
+ */
 void attackers_apart(void);
-bool attackers_are_apart(void); /* false, too, when there are fewer than four */
+bool attackers_are_apart(void);
+void daemon_apart(const struct daemon *d); /* started */
 
 void attacker_init(struct attacker *at, unsigned index, const struct attack_kind *kind);
 void attacker_start(struct attacker *at, const struct daemon *d);

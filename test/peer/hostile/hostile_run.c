@@ -24,26 +24,94 @@
 
 char attack_word[] = "--attack";
 
+#define RUN_OURS 4u /* the victim's, two reactors', the rest of the daemon's */
+#define RUN_REST (RUN_OURS - 1)
+
 static bool run_is_apart;
+static unsigned run_ours[RUN_OURS];
 static cpu_set_t run_theirs; /* the attackers' */
 
-/* Of the cores that we may use the second half. */
+/* The CPUs of cpu's core, itself included. */
+static void run_core(unsigned cpu, cpu_set_t *core)
+{
+	unsigned first, last;
+	char path[96];
+	FILE *f;
+	int nr;
+
+	CPU_ZERO(core);
+	CPU_SET(cpu, core);
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list",
+		 cpu);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	while ((nr = fscanf(f, "%u-%u", &first, &last)) >= 1) {
+		for (unsigned c = first; c <= (nr == 2 ? last : first) && c < CPU_SETSIZE; c++)
+			CPU_SET(c, core);
+		if (fgetc(f) != ',')
+			break;
+	}
+	fclose(f);
+}
+
+static void run_on(pid_t tid, unsigned cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	must(sched_setaffinity(tid, sizeof(one), &one) == 0);
+}
+
 void attackers_apart(void)
 {
-	cpu_set_t all, ours;
-	int nr, seen = 0;
+	cpu_set_t core, both;
+	unsigned nr = 0;
 
-	CPU_ZERO(&ours);
-	CPU_ZERO(&run_theirs);
-	must(sched_getaffinity(0, sizeof(all), &all) == 0);
-	nr = CPU_COUNT(&all);
-	if (nr < 4)
+	must(sched_getaffinity(0, sizeof(run_theirs), &run_theirs) == 0);
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE && nr < RUN_OURS; cpu++) {
+		if (!CPU_ISSET(cpu, &run_theirs))
+			continue;
+		run_ours[nr++] = cpu;
+		run_core(cpu, &core);
+		CPU_AND(&both, &core, &run_theirs);
+		CPU_XOR(&run_theirs, &run_theirs, &both);
+	}
+	if (nr < RUN_OURS || CPU_COUNT(&run_theirs) == 0)
 		return;
-	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all))
-			CPU_SET(cpu, seen++ < nr / 2 ? &ours : &run_theirs);
-	must(sched_setaffinity(0, sizeof(ours), &ours) == 0);
 	run_is_apart = true;
+	run_on(0, run_ours[0]);
+	printf("pinned: the victim to CPU %u, reactors to %u and %u, the daemon's other threads to "
+	       "%u; attackers have %d\n",
+	       run_ours[0], run_ours[1], run_ours[2], run_ours[RUN_REST], CPU_COUNT(&run_theirs));
+}
+
+/* By the names of its threads; one that comes later runs where who starts it does. */
+void daemon_apart(const struct daemon *d)
+{
+	char path[300], name[32];
+	struct dirent *e;
+	unsigned no;
+	DIR *dir;
+	FILE *f;
+
+	if (!run_is_apart)
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/task", d->pid);
+	dir = opendir(path);
+	must(dir);
+	while ((e = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", d->pid, e->d_name);
+		f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
+		if (!f)
+			continue;
+		if (!fgets(name, sizeof(name), f) || sscanf(name, "peal-%u", &no) != 1 || no > 1)
+			no = RUN_REST - 1;
+		fclose(f);
+		run_on(atoi(e->d_name), run_ours[1 + no]);
+	}
+	closedir(dir);
 }
 
 bool attackers_are_apart(void)

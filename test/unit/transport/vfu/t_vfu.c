@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "transport/vfu/vfu_int.h"
+
 static void path_of(struct rig *r, char *path, size_t len)
 {
 	snprintf(path, len, "%s/cntrl", r->dir);
@@ -95,19 +97,52 @@ static void test_bound(void **state)
 {
 	struct rig r = {0};
 	struct vfu_opts o = {.max_clients = 3};
+	static struct peer silent[VFU_REFUSALS];
 	struct peer p[3], extra;
+	struct timeout *late;
 	int before;
 
 	rig_init(&r, 2, &o);
 	for (int i = 0; i < 3; i++)
 		peer_open(&r, &p[i], PEER_STOCK);
 	before = rig_count_fds();
+	/* One too many is told so. */
 	for (int i = 0; i < 1000; i++) {
 		peer_connect(&r, &extra);
+		peer_send(&extra, &(struct peer_msg){VFIO_USER_VERSION, 0, "\0\0\1", 4, NULL, 0});
+		assert_int_equal(peer_recv(&extra), EUSERS);
 		assert_true(peer_is_closed(&extra));
 		peer_close(&extra);
 	}
+	/* Who says something else, or has gone, isn't. */
+	for (int i = 0; i < 100; i++) {
+		peer_connect(&r, &extra);
+		if (i % 2) {
+			peer_send(&extra,
+				  &(struct peer_msg){VFIO_USER_DEVICE_RESET, 0, NULL, 0, NULL, 0});
+			assert_true(peer_is_closed(&extra));
+		}
+		peer_close(&extra);
+		rig_steps(&r, 4);
+	}
+	rig_steps(&r, 20);
 	assert_int_equal(rig_count_fds(), before);
+	/* Those that say nothing are waited for, a few of them; a stop doesn't wait. */
+	for (unsigned i = 0; i < VFU_REFUSALS; i++)
+		peer_connect(&r, &silent[i]);
+	rig_steps(&r, 20);
+	peer_connect(&r, &extra);
+	assert_true(peer_is_closed(&extra));
+	peer_close(&extra);
+	for (unsigned i = 0; i < VFU_REFUSALS / 2; i++)
+		peer_close(&silent[i]);
+	for (unsigned i = VFU_REFUSALS / 2; i < VFU_REFUSALS; i++)
+		assert_false(peer_is_closed(&silent[i]));
+	late = &container_of(r.tr, struct vfu, tr)->refusal[VFU_REFUSALS - 1].late;
+	timeout_cancel(late);
+	timeout_set(r.reactors[0], late, reactor_now_ns(r.reactors[0]));
+	rig_until(&r, peer_is_closed(&silent[VFU_REFUSALS - 1]));
+	peer_close(&silent[VFU_REFUSALS - 1]);
 	assert_int_equal(r.tr->ops->nr_hosts(r.tr), 3);
 	for (int i = 0; i < 3; i++)
 		peer_reg(&p[i], 0, 8);
@@ -117,6 +152,9 @@ static void test_bound(void **state)
 	peer_open(&r, &p[1], PEER_STOCK);
 	for (int i = 0; i < 3; i++)
 		peer_close(&p[i]);
+	rig_stop(&r);
+	for (unsigned i = VFU_REFUSALS / 2; i < VFU_REFUSALS - 1; i++)
+		peer_close(&silent[i]);
 	rig_fini(&r);
 }
 
