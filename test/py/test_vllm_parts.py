@@ -4,11 +4,15 @@ engine's place, load or recompute, options, what weights are."""
 
 import logging
 import os
+import signal
+import time
 import types
 
 import pytest
 
-from pealkv.vllm import _config, _meta, _rates, _scheduler
+import pealkv
+from pealkv.vllm import _config, _meta, _rates, _scheduler, _store
+from test_client import daemon_pid
 
 LOG = logging.getLogger('test')
 GIGA = 1e9
@@ -68,6 +72,58 @@ def test_learns():
     assert GIGA < rates.memory < 2 * GIGA
     rates.learn(2 * GIGA, GIGA, 1e-9)  # quicker than memory: no rate without an end
     assert rates.below > 0
+
+
+# -- the way to the daemon
+
+def until(what):
+    for _ in range(3000):
+        if what():
+            return
+        time.sleep(0.01)
+    raise AssertionError('it never came')
+
+
+def test_link(tmp_path, caplog):
+    """A daemon that dies: calls say so at once, one line does, and another one is started."""
+    caplog.set_level(logging.INFO)
+    uri = f'spawn:{tmp_path}/d?dram=64M&linger=1'
+    link = _store.Link(uri, 5.0, LOG)
+    link.client().put(b'k', b'v')
+    link.failed(pealkv.NoSpace('of one value'))
+    assert link.is_up and link.downs == 0
+    os.kill(daemon_pid(uri), signal.SIGKILL)
+
+    def is_lost():
+        try:
+            return link.client().get(b'k') is None
+        except pealkv.PealError as e:
+            for _ in range(3):
+                link.failed(e)
+        except _store.Down:
+            return True
+        return False
+
+    until(is_lost)
+    with pytest.raises(_store.Down):
+        link.client()
+    until(lambda: link.is_up)
+    link.client().put(b'k', b'v')
+    assert link.client().get(b'k') == b'v' and link.downs == 1
+    link.close()
+    assert [r.levelname for r in caplog.records] == ['WARNING', 'INFO']
+    with pytest.raises(_store.Down):
+        link.client()
+
+
+def test_link_without_a_daemon(tmp_path, caplog):
+    """At the start: no error, and no harm when it is closed while it tries."""
+    link = _store.Link(f'vfu:{tmp_path}/none', 1.0, LOG)
+    assert not link.is_up and link.downs == 1
+    with pytest.raises(_store.Down):
+        link.client()
+    link.close()
+    assert len(caplog.records) == 1
 
 
 # -- options
@@ -275,7 +331,8 @@ def test_no_answer(scheduler, clock):
     scheduler.build(output(), b'')
     clock.now = 100.0
     assert scheduler.matched(r, 0) == (0, False)
-    assert scheduler.build(output(), b'').drops == ['r'] and scheduler.late == 1
+    assert scheduler.build(output(), b'').drops == ['r']
+    assert scheduler.counts() == {'lookups_late': 1} and scheduler.counts() == {}
     found(scheduler, 4)  # now it does
     assert scheduler.matched(r, 0) == (0, False)
 

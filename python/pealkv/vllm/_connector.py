@@ -169,7 +169,8 @@ class PealConnector(KVConnectorBase_V1):
     # -- counters
 
     def get_kv_connector_stats(self) -> Optional[PealStats]:
-        counts = self._worker.counts() if self._worker is not None else None
+        half = self._worker or self._scheduler
+        counts = half.counts() if half is not None else None
         return PealStats(data=counts) if counts else None
 
     @classmethod

@@ -71,7 +71,7 @@ class Scheduler:
         self._epoch = b""
         self._step = Step()
         self.late = 0
-        """Look-ups that were given up."""
+        """Look-ups that were given up; see counts()."""
 
     # -- look-ups
 
@@ -220,6 +220,11 @@ class Scheduler:
             return False
         self._step.held.append(request.request_id)
         return True
+
+    def counts(self) -> dict[str, float]:
+        """What was counted since the last call."""
+        late, self.late = self.late, 0
+        return {"lookups_late": late} if late else {}
 
     def reset(self) -> bool:
         """What was stored until now is never met again, also when it is under way."""

@@ -14,6 +14,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import (
 COUNTERS: dict[str, str] = {
     "lookups": "Prompts that were looked up",
     "lookups_down": "Prompts that weren't, because the daemon was away",
+    "lookups_late": "Prompts that were computed because the answer took too long",
     "values_wanted": "Values that were looked up",
     "values_present": "Leading values that the daemon had",
     "values_loaded": "Values that were loaded",
