@@ -110,12 +110,13 @@ class Sweep:
         return got, last
 
     def check_kept(self, op, n, state):
-        """What is there now. More than before may be a cache (of threads' stacks): again, then."""
+        """What is there now. More blocks than before may be a cache (of threads' stacks): again,
+        then. Of descriptors there is none."""
         for _ in range(6):
             now = self.settle(state)
             if now[0] <= state[0] and now[1] <= state[1]:
                 return state
-            before, state = state, now
+            before, state = state, (state[0], now[1])
             self.run(op, n)
         raise Wrong(f'event {n}: descriptors and blocks are {now}, {before} before')
 

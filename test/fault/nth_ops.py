@@ -63,7 +63,7 @@ class Subject(Host):
             self.call(DMA_MAP, struct.pack('<IIQQQ', 32, 3, 0, IOVA, MEM_BYTES), [self.fd])
             self.enable()
             self.queues_up()
-        except (OSError, AssertionError, IndexError) as e:
+        except (OSError, AssertionError, IndexError, Failed) as e:
             self.close()
             raise self.failed(e) from e
 
