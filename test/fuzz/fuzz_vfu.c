@@ -68,8 +68,6 @@ struct fuzz {
 static char fuzz_dir[] = "/tmp/fuzz_vfu.XXXXXX";
 static int fuzz_kinds[FUZZ_KINDS]; /* [0]: the client's own memory */
 
-/* ---- input ---- */
-
 static uint8_t next_u8(struct fuzz *f)
 {
 	return f->at < f->end ? *f->at++ : 0;
@@ -391,8 +389,6 @@ static void do_setup(struct fuzz_peer *p, uint8_t bits)
 	if (bits & 32)
 		setup_big(p);
 }
-
-/* ---- records ---- */
 
 static void do_message(struct fuzz *f, struct fuzz_peer *p)
 {
