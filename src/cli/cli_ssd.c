@@ -56,6 +56,9 @@ bool cli_ssd_tier(const json_t *tier, char text[CLI_SSD_BYTES])
 		return false;
 	format_size(ssd_sum(h, "written_bytes"), size);
 	ssd_add(text, "written %s", size);
+	if (json_is_true(json_object_get(h, "recovering")))
+		ssd_add(text, ", recovering %llu %%",
+			(unsigned long long)ssd_int(h, "recovered_percent"));
 	why = json_object_get(h, "refused");
 	json_object_foreach((json_t *)(uintptr_t)why, name, v)
 	{

@@ -85,6 +85,31 @@ static uint64_t get_given_back(const struct store_health *h)
 	return h->given_back_bytes;
 }
 
+static uint64_t get_recovering(const struct store_health *h)
+{
+	return h->nr_recovering;
+}
+
+static uint64_t get_recover_segments(const struct store_health *h)
+{
+	return h->recover_segments;
+}
+
+static uint64_t get_recovered_segments(const struct store_health *h)
+{
+	return h->recovered_segments;
+}
+
+static uint64_t get_recover_bytes(const struct store_health *h)
+{
+	return h->recover_bytes;
+}
+
+static uint64_t get_recover_ms(const struct store_health *h)
+{
+	return h->recover_ms;
+}
+
 static const struct ssd_row ssd_rows[] = {
 	{"tier_state", "0 read and written, 1 read-only, 2 off.", get_state},
 	{"tier_dead_segments", "Segments that failed and are never used again.", get_dead},
@@ -92,6 +117,14 @@ static const struct ssd_row ssd_rows[] = {
 	{"tier_budget_day_bytes", "Bytes that may be written a day; 0: no limit.", get_budget},
 	{"tier_given_back_bytes", "Bytes given back to a file system that had too little room.",
 	 get_given_back},
+	{"tier_recovering", "Shards that still look for what was there when the daemon started.",
+	 get_recovering},
+	{"tier_recover_segments", "Segments that had something in them then.",
+	 get_recover_segments},
+	{"tier_recovered_segments", "Those of them that are known.", get_recovered_segments},
+	{"tier_recover_bytes", "Bytes read for it.", get_recover_bytes},
+	{"tier_recover_milliseconds", "What it took, of the shard that took longest.",
+	 get_recover_ms},
 };
 
 static void put_row(FILE *f, const struct ctl_stat *st, const struct ssd_row *row)

@@ -32,6 +32,12 @@ static json_t *counts(const char *const *names, const uint64_t *v)
 	return to;
 }
 
+/* Of the segments that have something in them; how many those are is known at once, or soon. */
+static uint64_t recovered(const struct store_health *h)
+{
+	return h->recover_segments ? h->recovered_segments * 100 / h->recover_segments : 0;
+}
+
 json_t *rpc_ssd_tier(const struct store_health *h)
 {
 	json_t *to = json_pack("{s:s}", "state", trip_name(h->state));
@@ -44,6 +50,10 @@ json_t *rpc_ssd_tier(const struct store_health *h)
 	put(to, "bad_keys", h->nr_bad);
 	put(to, "budget_day_bytes", h->budget_day_bytes);
 	put(to, "given_back_bytes", h->given_back_bytes);
+	json_object_set_new(to, "recovering", json_boolean(h->nr_recovering > 0));
+	put(to, "recovered_percent", h->nr_recovering ? recovered(h) : 100);
+	put(to, "recover_bytes", h->recover_bytes);
+	put(to, "recover_ms", h->recover_ms);
 	return to;
 }
 

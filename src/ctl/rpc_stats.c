@@ -216,7 +216,8 @@ const struct rpc_method rpc_stats_get = {
 		  "times: [{name, samples, seconds, p50_ns, p99_ns, buckets}], "
 		  "classes: [{class, name, registered, memory_keys, memory_bytes}], tiers: "
 		  "[{..., health: {state, written_bytes, refused, errors, segments, dead_segments, "
-		  "bad_keys, budget_day_bytes, given_back_bytes}}]}], devices: as ssd.devices}; "
+		  "bad_keys, budget_day_bytes, given_back_bytes, recovering, recovered_percent, "
+		  "recover_bytes, recover_ms}}]}], devices: as ssd.devices}; "
 		  "times are of a sample, from the fetch to the end: bucket i has those below 256 "
 		  "<< i ns, the last one the rest, p50 and p99 are upper bounds",
 	.run = stats_run,

@@ -27,6 +27,7 @@ struct kv_ns {
 	uint32_t segments[KV_SEGMENTS_MAX];
 	_Atomic uint32_t nr_rounds; /* of kv_ns_ctrl_gone() under way */
 	_Atomic uint32_t nr_alerts;
+	_Atomic uint32_t nr_recovering; /* shards whose ssd tier doesn't know all of its file */
 	struct kv_lease_table *leases[REACTORS_MAX]; /* one per worker, that worker's */
 	/* kv_class.c: the home changes them, all look at how many there are and whether one is */
 	struct kv_class *classes;
@@ -37,6 +38,8 @@ struct kv_ns {
 
 /* kv_tier.c: a shard's ssd tier, below what it has. 0, or what store_ssd_create() said. */
 int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards);
+/* What their files hold is looked for from now on, while the namespace serves. */
+void kv_tier_open(struct kv_ns *kn);
 
 /* May values of this class be stored? */
 static inline bool kv_class_is_known(const struct kv_ns *kn, uint16_t id)

@@ -320,6 +320,8 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 		err = o->build ? o->build(o->build_arg, kn->set, i) : ns_build(kn, i, nr_io);
 	if (err)
 		goto destroy_set;
+	if (kn->opts.ssd_path)
+		kv_tier_open(kn);
 	kn->opts.ssd_path = NULL;
 	*ns = &kn->ns;
 	return 0;

@@ -142,8 +142,7 @@ static void node_ssd_log(struct tgt_ns *ns, unsigned nsid, const struct conf_tie
 	if (!ssd || store_set_stats(kv_ns_store(ns), 1, &st))
 		return;
 	format_size(st.capacity_bytes, size);
-	log_info("namespace %u: %s of SSD in %s, %llu keys found there", nsid, size, ssd->path,
-		 (unsigned long long)st.nr_keys);
+	log_info("namespace %u: %s of SSD in %s", nsid, size, ssd->path);
 }
 
 static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i)
@@ -165,10 +164,6 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	char size[16];
 	int err;
 
-	if (ssd)
-		log_info("namespace %s: opening its SSD files in %s; made anew, or after a crash, "
-			 "that takes a while",
-			 o->ns[i].name, ssd->path);
 	ko.ssd_care.day_bytes = o->ns[i].day_bytes;
 	ko.ssd_care.min_free_bytes = o->ssd.min_free_bytes;
 	err = ssd ? peald_watch_add(n->watch, ssd->path, &ko.ssd_care.watch) : 0;

@@ -575,6 +575,8 @@ int store_set_create(const struct store_set_opts *o, struct store_set **set);
  * the set is used.
  */
 void store_set_push(struct store_set *set, unsigned shard, struct store *s);
+/* Once, after the last push: tiers' own work begins now, not with the first command. Any thread. */
+void store_set_open(struct store_set *set);
 unsigned store_set_nr_shards(const struct store_set *set);
 bool store_set_is_immutable(const struct store_set *set);
 uint32_t store_set_value_max(const struct store_set *set);
@@ -667,7 +669,8 @@ int store_dram_create(const struct store_dram_opts *o, struct store **s);
  * ssd: one file per shard, a log of segments; see doc/format.md. The file is made if it isn't
  * there, and recovered if it is. -EBUSY: somebody else has it open; -EPROTONOSUPPORT: a newer
  * version wrote it; -EXDEV: it belongs to another namespace, or to one cut in another number of
- * shards; -EUCLEAN: damaged; -EINVAL: too small. Blocks while it makes or recovers.
+ * shards; -EUCLEAN: damaged; -EINVAL: too small. Blocks for a few requests; what is in the file is
+ * found while the tier serves (store_health.h says how far it is): what isn't found yet is a miss.
  */
 struct ssd_dev;
 struct store_ssd_opts {
@@ -691,6 +694,10 @@ struct store_ssd_opts {
 	uint64_t seed;			   /* 0: from the system */
 	/* a read that takes longer is answered as a miss; 0: 2 s */
 	uint64_t read_max_ns;
+	/* On the owner, once, when all that was in the file is known; not of a new one. May be
+	 * NULL. */
+	void (*recovered)(void *arg);
+	void *arg;
 };
 int store_ssd_create(const struct store_ssd_opts *o, struct store **s);
 

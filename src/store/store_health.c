@@ -31,6 +31,11 @@ static void health_add(struct store_health *sum, const struct store_health *h)
 	sum->nr_bad += h->nr_bad;
 	sum->budget_day_bytes += h->budget_day_bytes;
 	sum->given_back_bytes += h->given_back_bytes;
+	sum->nr_recovering += h->nr_recovering;
+	sum->recover_segments += h->recover_segments;
+	sum->recovered_segments += h->recovered_segments;
+	sum->recover_bytes += h->recover_bytes;
+	sum->recover_ms = max_t(uint64_t, sum->recover_ms, h->recover_ms);
 	sum->state = max_t(enum trip_state, sum->state, h->state);
 }
 

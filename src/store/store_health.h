@@ -52,6 +52,12 @@ struct store_health {
 	uint64_t budget_day_bytes;     /* 0: no limit */
 	uint64_t given_back_bytes;     /* to a file system that had too little */
 	enum trip_state state;	       /* the worst */
+	/* Of the recovery of what was there when the tier was made: */
+	unsigned nr_recovering;	     /* shards in which it goes on */
+	uint64_t recover_segments;   /* with something in them, as far as that is known, */
+	uint64_t recovered_segments; /* and those of them that are known */
+	uint64_t recover_bytes;	     /* read */
+	uint64_t recover_ms;	     /* that it took, where it took longest */
 };
 
 extern const char *const store_health_wrote[STORE_NR_WROTE + 1]; /* names, ended by NULL */

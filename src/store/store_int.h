@@ -50,6 +50,9 @@ struct store_set {
 	void *alert_arg;
 	/* store_far.c: of each reactor that owns a shard, by its id; it alone touches it */
 	struct store_far_pool *far[REACTORS_MAX];
+	/* store_set_open(): from owner to owner */
+	struct mbox_msg open;
+	unsigned open_shard;
 	struct store_tour *end; /* made with the set: its end needs no memory */
 	struct store_shard shard[];
 };

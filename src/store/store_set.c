@@ -107,6 +107,24 @@ void store_set_push(struct store_set *set, unsigned shard, struct store *s)
 	sh->tier[sh->nr_tiers++] = s;
 }
 
+static void store_set_opened(struct mbox_msg *m)
+{
+	struct store_set *set = container_of(m, struct store_set, open);
+	struct store_shard *sh = &set->shard[set->open_shard];
+
+	if (sh->state == STORE_SHARD_NEW)
+		store_shard_open(sh);
+	if (++set->open_shard < set->nr_shards)
+		mbox_post(set->shard[set->open_shard].owner, m);
+}
+
+/* Who destroys it comes by the same way, and behind. */
+void store_set_open(struct store_set *set)
+{
+	set->open.fn = store_set_opened;
+	mbox_post(set->shard[0].owner, &set->open);
+}
+
 unsigned store_set_nr_shards(const struct store_set *set)
 {
 	return set->nr_shards;

@@ -3,7 +3,8 @@
  * The ssd tier, alone and under dram, over disks that fail, through lives that end cleanly, by a
  * kill or by a power cut at any moment. What is read is exactly what the history of the key allows,
  * or a miss; where no fault is injected, what was acknowledged as durable and not evicted must be
- * there in every later life.
+ * there in every later life. Half of the lives are used while they recover: then a miss is never
+ * wrong, everything else is as ever, and some of them end right there.
  *
  *     m_ssd [OPERATIONS [ROW]]     10^6 by default, shared by the rows; PEAL_SEED sets the seed
  */
@@ -183,10 +184,12 @@ struct m_ssd {
 	struct ssd_watch_dev watch;
 	unsigned nr_shards;
 	bool has_evicted; /* in an earlier life of these disks */
+	bool is_early;	  /* this life still recovers */
+	uint64_t begin;	  /* of this life */
 	struct ssd *tier[FAKE_DISKS];
 	/* Of each key, after a crash: was its value acknowledged, and must it be there? */
 	enum { KEY_ANY, KEY_ACKED, KEY_KEPT } kept[M_KEYS];
-	uint64_t nr_lives, nr_crashes, nr_found;
+	uint64_t nr_lives, nr_crashes, nr_found, nr_early, nr_early_crashes, nr_early_ops;
 	uint64_t nr_acked, nr_lost; /* at crashes */
 	uint64_t nr_faults[FAKE_NR_FAULTS];
 };
@@ -213,7 +216,7 @@ bool m_is_sure(struct model *m)
 {
 	struct m_ssd *ms = container_of(m, struct m_ssd, m);
 
-	return m->st->is_sure && !ms->has_evicted && nr_evictions(m) == 0;
+	return m->st->is_sure && !ms->is_early && !ms->has_evicted && nr_evictions(m) == 0;
 }
 
 /* ---- lives ----------------------------------------------------------------------------------- */
@@ -300,6 +303,22 @@ static void kept_note(struct m_ssd *ms, enum fake_crash how, bool is_written_dur
 	}
 }
 
+/*
+ * What has been changed since this life began is no longer what the last crash left; and what a
+ * kill left may go with the next power cut, if nothing was promised.
+ */
+static void kept_touch(struct m_ssd *ms, bool is_kept)
+{
+	struct model *m = &ms->m;
+
+	for (unsigned i = 0; i < M_KEYS && !is_kept; i++)
+		ms->kept[i] = ms->kept[i] == KEY_KEPT ? KEY_ACKED : ms->kept[i];
+	for (unsigned i = 0; i < M_KEYS; i++)
+		vec_for_each(&m->h[i].muts, mu)
+			if (mu->begin > ms->begin)
+				ms->kept[i] = KEY_ANY;
+}
+
 static void kept_check(struct m_ssd *ms)
 {
 	struct model *m = &ms->m;
@@ -312,7 +331,7 @@ static void kept_check(struct m_ssd *ms)
 			continue;
 		res = world_run(&m->w, 0, &wi);
 		ms->nr_lost += res != 0;
-		if (res && ms->kept[i] == KEY_KEPT) {
+		if (res && ms->kept[i] == KEY_KEPT && nr_evictions(m) == 0) {
 			printf("%s: life %llu: key %u was acknowledged and is lost (%d)\n",
 			       m->st->name, (unsigned long long)ms->nr_lives, i, res);
 			history_print(&m->h[i], m->now);
@@ -322,7 +341,50 @@ static void kept_check(struct m_ssd *ms)
 	}
 }
 
-static void life_begin(struct m_ssd *ms)
+static void drain(struct model *m)
+{
+	for (uint64_t n = 0; !m_is_quiet(m); n++) {
+		must(n < 10000000); /* else a verb never ends */
+		m_turn(m, false);
+	}
+}
+
+static bool is_reading(const struct m_ssd *ms)
+{
+	for (unsigned i = 0; i < ms->nr_shards; i++)
+		if (ssd_recover_is_reading(ms->tier[i]))
+			return true;
+	return false;
+}
+
+/* The first part of a life. False: it ends there. */
+static bool life_recover(struct m_ssd *ms)
+{
+	struct model *m = &ms->m;
+	bool ends = rng_chance(&m->rng, 1, 6), is_used = rng_chance(&m->rng, 1, 2);
+	uint64_t nr = rng_below(&m->rng, 3) ? rng_below(&m->rng, 300) : UINT64_MAX, ops = m->nr_ops;
+
+	ms->begin = m->now++;
+	ms->is_early = true;
+	for (; nr && is_used && is_reading(ms); nr--)
+		m_turn(m, true);
+	if (ends && is_reading(ms)) {
+		ms->nr_early_crashes++;
+		return false;
+	}
+	for (uint64_t n = 0; is_reading(ms); n++) {
+		must(n < 10000000); /* else it never ends */
+		m_turn(m, false);
+	}
+	drain(m);
+	ms->nr_early += is_used;
+	ms->nr_early_ops += m->nr_ops - ops;
+	ms->is_early = false;
+	kept_touch(ms, nr_evictions(m) == 0);
+	return true;
+}
+
+static bool life_begin(struct m_ssd *ms)
 {
 	struct model *m = &ms->m;
 	struct env_sim_opts sim = {
@@ -347,23 +409,19 @@ static void life_begin(struct m_ssd *ms)
 			else
 				store_set_push(m->w.set, i,
 					       m_layer_create(m->st, m->st->layers[l], 0));
+	store_set_open(m->w.set);
+	faults_set(ms, true);
+	ms->nr_lives++;
+	if (!life_recover(ms))
+		return false;
 	must(store_set_stats(m->w.set, nr_layers(m->st) - 1, &st) == 0);
 	ms->nr_found += st.nr_keys;
 	ms->has_evicted |= st.evictions > 0;
-	ms->nr_lives++;
 	if (ms->row->faults.chance[FAKE_READ_STALE])
 		for (unsigned i = 0; i < ms->nr_shards; i++)
 			fake_disk_age(&ms->disks.disk[i]);
 	kept_check(ms);
-	faults_set(ms, true);
-}
-
-static void drain(struct model *m)
-{
-	for (uint64_t n = 0; !m_is_quiet(m); n++) {
-		must(n < 10000000); /* else a verb never ends */
-		m_turn(m, false);
-	}
+	return true;
 }
 
 /* What was acknowledged and isn't durable may be gone; what wasn't may be there. */
@@ -399,7 +457,10 @@ static void life_crash(struct m_ssd *ms)
 			  (is_alone && (how == FAKE_KILL || m->st->is_durable));
 
 	ms->nr_crashes++;
-	kept_note(ms, how, is_durable);
+	if (ms->is_early)
+		kept_touch(ms, is_durable || how == FAKE_KILL);
+	else
+		kept_note(ms, how, is_durable);
 	for (unsigned i = 0; i < ms->nr_shards; i++)
 		fake_disk_crash(&ms->disks.disk[i], how);
 	m->is_dead = true;
@@ -430,7 +491,7 @@ static void life_end(struct m_ssd *ms)
 
 	must(m->st->flips || m->st->fails || m->w.nr_alerts == 0);
 	ms->has_evicted |= nr_evictions(m) > 0;
-	if (rng_chance(&m->rng, 2, 3))
+	if (ms->is_early || rng_chance(&m->rng, 2, 3))
 		life_crash(ms);
 	else
 		life_stop(ms);
@@ -466,12 +527,14 @@ static void world_old(struct m_ssd *ms)
 static void report(const struct m_ssd *ms, const struct row *row, const uint64_t sum[4])
 {
 	printf("  %-22s %llu ops, %llu hits, %llu misses, %llu puts; %llu lives, %llu crashes, "
-	       "%llu keys found again, %llu of %llu acknowledged ones lost in crashes",
+	       "%llu keys found again, %llu of %llu acknowledged ones lost in crashes, "
+	       "%llu used early (%llu ops), %llu ended there",
 	       row->st.name, (unsigned long long)sum[0], (unsigned long long)sum[1],
 	       (unsigned long long)sum[2], (unsigned long long)sum[3],
 	       (unsigned long long)ms->nr_lives, (unsigned long long)ms->nr_crashes,
 	       (unsigned long long)ms->nr_found, (unsigned long long)ms->nr_lost,
-	       (unsigned long long)ms->nr_acked);
+	       (unsigned long long)ms->nr_acked, (unsigned long long)ms->nr_early,
+	       (unsigned long long)ms->nr_early_ops, (unsigned long long)ms->nr_early_crashes);
 	for (unsigned f = 0; f < FAKE_NR_FAULTS; f++)
 		if (ms->nr_faults[f])
 			printf(", %s %llu", fake_disk_fault_name(f),
@@ -499,8 +562,9 @@ static uint64_t run(const struct row *row, uint64_t seed, uint64_t nr_ops)
 	while (sum[0] < nr_ops) {
 		world_new(ms, row, seed);
 		for (unsigned l = 0; l < LIVES_MAX; l++) {
-			life_begin(ms);
-			end = ms->m.nr_ops + 200 + rng_below(&ms->m.rng, 3000);
+			end = ms->m.nr_ops;
+			if (life_begin(ms))
+				end = ms->m.nr_ops + 200 + rng_below(&ms->m.rng, 3000);
 			while (ms->m.nr_ops < end) {
 				m_turn(&ms->m, true);
 				capacity_check(&ms->m);

@@ -5,7 +5,8 @@
  * counted and ended.
  *
  * Runs on the shard's owner, except that stats may be asked by any thread, create runs before there
- * is an owner and blocks while it recovers, and destroy writes the last footers blocking.
+ * is an owner and blocks while it reads and writes superblocks, and destroy writes the last footers
+ * blocking.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -102,7 +103,8 @@ static int ssd_step(struct store *st)
 {
 	struct ssd *s = ssd_of(st);
 
-	return ssd_evict_step(s) + ssd_log_step(s) + ssd_slot_step(s) + ssd_room_step(s);
+	return ssd_recover_step(s) + ssd_evict_step(s) + ssd_log_step(s) + ssd_slot_step(s) +
+	       ssd_room_step(s);
 }
 
 static bool ssd_is_busy(const struct store *st)
@@ -117,6 +119,7 @@ static bool ssd_is_busy(const struct store *st)
 
 static void ssd_free(struct ssd *s)
 {
+	ssd_recover_fini(s);
 	ssd_evict_fini(s);
 	ssd_health_fini(s);
 	ssd_room_fini(s);
@@ -234,7 +237,7 @@ static int ssd_open(struct ssd *s)
 	if (err)
 		return err;
 	s->reinsert.share_1024 = s->opts.reinsert_1024;
-	return ssd_recover(s, is_new);
+	return ssd_recover_begin(s, is_new);
 }
 
 int store_ssd_create(const struct store_ssd_opts *o, struct store **out)

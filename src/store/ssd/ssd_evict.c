@@ -413,7 +413,7 @@ void ssd_evict_kick(struct ssd *s)
 	struct ssd_evict *ev = &s->evict;
 	int seg = ssd_health_condemned(s);
 
-	if (ev->state != SSD_EVICT_IDLE ||
+	if (ev->state != SSD_EVICT_IDLE || ssd_recover_is_reading(s) ||
 	    (s->nr_free >= SSD_FREE_WANTED && !ev->is_wanted && seg < 0))
 		return;
 	if (seg < 0)
@@ -438,7 +438,7 @@ void ssd_evict_force(struct ssd *s)
 
 static bool evict_is_coming(const struct ssd *s)
 {
-	if (s->evict.state != SSD_EVICT_IDLE || ssd_seg_oldest(s) >= 0)
+	if (s->evict.state != SSD_EVICT_IDLE || ssd_seg_oldest(s) >= 0 || ssd_recover_is_reading(s))
 		return true;
 	for (uint32_t i = 0; i < SSD_STREAMS; i++)
 		if (s->stream[i].state == SSD_STREAM_SEALING ||

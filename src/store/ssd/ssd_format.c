@@ -108,6 +108,7 @@ void ssd_format_seg(const uint8_t uuid[16], uint32_t seg, enum ssd_seg_kind kind
 	le64_put(h->epoch, b->epoch);
 	le64_put(h->salt, b->salt);
 	le64_put(h->addr, b->addr);
+	le64_put(h->low, b->low);
 	le32_put(h->seg, seg);
 	h->kind = (uint8_t)kind;
 	le32_put(h->crc, format_crc(image, sizeof(*h), offsetof(struct ssd_seg_head, crc)));
@@ -127,6 +128,7 @@ int ssd_format_seg_check(const uint8_t image[SSD_BLOCK], const uint8_t uuid[16],
 	*kind = h->kind;
 	b->epoch = le64_get(h->epoch);
 	b->salt = le64_get(h->salt);
+	b->low = min_t(uint64_t, le64_get(h->low), b->epoch);
 	return 0;
 }
 

@@ -74,7 +74,9 @@ struct ssd_seg_head {
 	uint8_t kind;
 	uint8_t pad;
 	uint8_t cipher[2];
-	uint8_t reserved[64];
+	/* lowest epoch of the segments that were open when this one was opened; 0: not told */
+	uint8_t low[8];
+	uint8_t reserved[56];
 };
 _Static_assert(sizeof(struct ssd_seg_head) == 128, "size of a segment's head");
 
@@ -165,6 +167,7 @@ struct ssd_bind {
 	uint64_t epoch;
 	uint64_t salt;
 	uint64_t addr; /* of the segment's first byte, or of the structure's own */
+	uint64_t low;  /* of a segment's head alone */
 };
 
 struct ssd_rec_info {

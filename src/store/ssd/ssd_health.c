@@ -199,6 +199,8 @@ static void super_written(struct ssd_unit *u, int res)
 	s->nr_busy--;
 	if (res < 0)
 		ssd_health_error(s, STORE_ERROR_WRITE);
+	else
+		h->nr_super_good++;
 	if (++h->super_copy < 2 || h->is_super_due)
 		super_write(s);
 }
@@ -212,6 +214,7 @@ static void super_write(struct ssd *s)
 		return;
 	if (h->super_copy == 2) {
 		h->super_copy = 0;
+		h->nr_super_good = 0;
 		h->is_super_due = false;
 		s->super.generation++;
 		ssd_format_super(&s->super, h->super_mem);
@@ -239,13 +242,27 @@ bool ssd_health_bury(struct ssd *s, uint32_t seg)
 	g->is_condemned = false;
 	h->nr_condemned--;
 	s->super.dead[s->super.nr_dead++] = seg;
-	counter_set(&h->nr_dead, s->super.nr_dead);
 	store_alert(&s->st, NULL, "a segment of the SSD tier has failed twice: not used again");
 	if (s->nr_segs - s->super.nr_dead < SSD_SEGS_MIN && h->trip.state == TRIP_RW)
 		control_state(s, TRIP_READ_ONLY);
-	h->is_super_due = true;
-	super_write(s);
+	ssd_health_super(s);
 	return true;
+}
+
+void ssd_health_super(struct ssd *s)
+{
+	counter_set(&s->health.nr_dead, s->super.nr_dead);
+	s->health.is_super_due = true;
+	super_write(s);
+}
+
+int ssd_health_super_is(const struct ssd *s)
+{
+	const struct ssd_health *h = &s->health;
+
+	if (h->is_super_busy || h->is_super_due || h->super_copy < 2)
+		return -EAGAIN;
+	return h->nr_super_good ? 0 : -EIO;
 }
 
 /* ---- an operator's word ---------------------------------------------------------------------- */
@@ -293,6 +310,11 @@ void ssd_health_get(const struct store *st, struct store_health *out)
 	out->nr_bad = counter_get(&h->nr_bad);
 	out->budget_day_bytes = counter_get(&h->day_bytes);
 	out->given_back_bytes = counter_get(&h->given_back);
+	out->nr_recovering = counter_get(&s->count.recovering) != 0;
+	out->recover_segments = counter_get(&s->count.recover_all);
+	out->recovered_segments = counter_get(&s->count.recover_done);
+	out->recover_bytes = counter_get(&s->count.recover_bytes);
+	out->recover_ms = counter_get(&s->count.recover_ms);
 	out->state = (enum trip_state)counter_get(&h->state);
 }
 

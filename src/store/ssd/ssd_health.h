@@ -46,6 +46,7 @@ struct ssd_health {
 	uint8_t *super_mem;
 	uint32_t super_copy;
 	bool is_super_busy, is_super_due;
+	uint8_t nr_super_good; /* copies of the last change */
 };
 
 /* Does a new file of that size leave enough to others? 0, -ENOSPC or -errno. */
@@ -70,6 +71,10 @@ void ssd_health_read_failed(struct ssd *s, const struct ssd_read *r, int err);
 int ssd_health_condemned(const struct ssd *s);
 /* A segment is empty, its head says so: what becomes of it. True: it is not to be used again. */
 bool ssd_health_bury(struct ssd *s, uint32_t seg);
+/* s->super has changed: both copies are written again. */
+void ssd_health_super(struct ssd *s);
+/* Are they? 0, -EAGAIN: not yet; -EIO: neither could be. */
+int ssd_health_super_is(const struct ssd *s);
 
 void ssd_health_get(const struct store *st, struct store_health *h);
 void ssd_health_control(struct store *st, struct store_control *c);

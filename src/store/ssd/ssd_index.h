@@ -20,7 +20,7 @@
 #include "store/store.h"
 
 #define SSD_CHAIN_MAX 256u /* entries of a bucket, */
-#define SSD_CHAIN_FULL 64u /* of which a key may be the last; the others have a reservation */
+#define SSD_CHAIN_FULL 48u /* of which a key may be the last; the others have a reservation */
 #define SSD_SLOTS 12u
 #define SSD_KEYS_MAX (1u << 30)
 #define SSD_HITS_MAX 3u
@@ -33,8 +33,9 @@ struct ssd_entry {
 	uint64_t key_len : 5; /* 0: the entry is free */
 	uint64_t hits : 2;
 	uint64_t is_ghost : 1;
-	uint64_t score : 8; /* attention, as hints said; not written to the medium */
-	uint64_t spare : 4;
+	uint64_t score : 8;   /* attention, as hints said; not written to the medium */
+	uint64_t is_tomb : 1; /* a ghost of a tombstone, while a recovery reads */
+	uint64_t spare : 3;
 	uint64_t len : 28;
 	uint64_t next : 32; /* in the chain or in the free list; 0 ends both */
 	uint64_t spare2 : 4;

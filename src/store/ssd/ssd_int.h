@@ -7,6 +7,7 @@
  *   ssd_look.c     exist, match, list                 ssd_unit.c     one write, sync, read back
  *   ssd_put.c      buf, put, fill, inval, del         ssd_evict.c    reclaiming a segment
  *   ssd_kill.c     tombstones                         ssd_recover.c  format, recovery, clean end
+ *   ssd_recover_seg.c, ssd_recover_key.c              one segment of it, what is found
  *   ssd_value.c    staging of values                  ssd_seg.c      segments, entries in them
  *   ssd_read.c     gets                               ssd_super.c    superblocks
  *   ssd_slot.c     buffers of reads                   ssd_dev.c      the file
@@ -18,7 +19,8 @@
  * that a recovery would serve, either the index has an entry of the key, live or a ghost, or a
  * durable tombstone of a higher version is kept as long as the record may exist. So a key that
  * isn't in the index needs no tombstone, and one that is in it needs one before a newer value is
- * acknowledged anywhere. Nothing leaves the index but by a tombstone that is durable, by a record
+ * acknowledged anywhere. (While a recovery reads, any key may be one that the index should have.)
+ * Nothing leaves the index but by a tombstone that is durable, by a record
  * that takes its place, or with its segment, once the segment's head says durably that it is free,
  * and then only if no older segment may hold another record of the key (`has_twins`: a write that
  * failed and was tried again, a copy that eviction saved): else it stays as a ghost in that one.
@@ -65,14 +67,17 @@ enum ssd_seg_state {
 	SSD_SEALING,
 	SSD_SEALED,
 	SSD_EVICTING,
-	SSD_LOST,   /* its records may be read, but it isn't used before the next recovery */
-	SSD_DEAD,   /* on the superblock's list */
-	SSD_HOLLOW, /* free, and a hole in the file: given back (ssd_room.c) */
+	SSD_LOST,     /* its records may be read, but it isn't used before the next recovery */
+	SSD_DEAD,     /* on the superblock's list */
+	SSD_HOLLOW,   /* free, and a hole in the file: given back (ssd_room.c) */
+	SSD_FOUND,    /* by a recovery, and not yet read */
+	SSD_UNPROVEN, /* likewise free, and its head not yet durable */
 };
 
 struct ssd_seg {
 	uint64_t epoch;
 	uint64_t salt;
+	uint64_t low; /* the lowest epoch of those that were open when it was opened; 0: unknown */
 	uint32_t nr_entries; /* of the index, that point into it */
 	uint32_t nr_blocks;  /* of its footer */
 	uint16_t nr_reads;   /* under way */
@@ -82,6 +87,7 @@ struct ssd_seg {
 	bool has_twins;
 	bool is_scanned;   /* after a crash: it may end with what was never written whole */
 	bool is_condemned; /* to be emptied, and then never used again */
+	bool is_doomed;	   /* of a recovery: something with it has failed */
 };
 
 enum {
@@ -255,6 +261,10 @@ struct ssd_kill {
 	uint8_t nr_left;
 	uint8_t nr_good;
 	int res;
+	/* Of one of the copies that are proven, while a recovery reads. */
+	uint32_t seg;
+	uint32_t off;
+	bool is_reserved; /* an entry is, for what it leaves in the index */
 };
 
 enum ssd_evict_state {
@@ -301,6 +311,8 @@ struct ssd_counters {
 	struct counter capacity, used, value, keys, index;
 	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full, torn;
 	struct counter read_bytes, straight_bytes, staged_bytes, late;
+	struct counter recover_all, recover_done; /* segments */
+	struct counter recovering, recover_bytes, recover_ms;
 };
 
 struct ssd {
@@ -313,10 +325,14 @@ struct ssd {
 	struct ssd_seg *segs;
 	uint32_t nr_segs;
 	uint32_t nr_free;
-	uint32_t seg_next;    /* where the search for a free one begins */
-	uint64_t epoch;	      /* the highest ever given */
-	uint64_t epoch_begin; /* the same, when this life began */
-	uint64_t ver;	      /* the highest known */
+	uint32_t seg_next; /* where the search for a free one begins */
+	uint64_t epoch;	   /* the highest ever given */
+	/* The same, when this life began; UINT64_MAX while a recovery doesn't know it. */
+	uint64_t epoch_begin;
+	/* The highest of those that a recovery hasn't read; UINT64_MAX: it doesn't know; 0: none */
+	uint64_t unread_epoch;
+	struct ssd_recover *recover; /* NULL: it is over */
+	uint64_t ver;		     /* the highest known */
 	uint64_t floor; /* any key may have died at this version or below, unknown to the index */
 	uint64_t value_bytes;
 	uint64_t straight_written; /* bytes of values, from memory above */
@@ -416,6 +432,7 @@ struct ssd_place {
 	uint64_t ver;
 	uint32_t len;
 	bool is_ghost;
+	bool is_tomb;
 };
 /* Makes or changes the key's entry; there must be room for a new one. */
 void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_place *p);
@@ -423,11 +440,16 @@ void ssd_seg_drop(struct ssd *s, struct ssd_entry *e);
 /* It may not be served any more. */
 void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e);
 struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key); /* NULL: none */
+/* May the entry be served: is it live, and can nothing that wasn't read yet have killed it? */
+bool ssd_seg_serves(const struct ssd *s, const struct ssd_entry *e);
+bool ssd_seg_is_new(const struct ssd *s, uint32_t seg); /* of this life */
 
 /* ---- ssd_stream.c, ssd_log.c ---- */
 
 int ssd_stream_init(struct ssd *s);
 void ssd_stream_fini(struct ssd *s);
+/* The lowest epoch of those that are open together with this one: what recovery needs to know. */
+uint64_t ssd_stream_low(const struct ssd *s, uint32_t seg);
 /* a->done() comes later, never from inside. */
 void ssd_log_append(struct ssd *s, struct ssd_append *a);
 int ssd_log_step(struct ssd *s);
@@ -545,8 +567,15 @@ bool ssd_evict_is_saving(const struct ssd *s, const struct store_key *key);
 
 /* ---- ssd_recover.c ---- */
 
-int ssd_recover(struct ssd *s, bool is_new); /* is_new: a format */
-void ssd_recover_close(struct ssd *s);	     /* footers of what is open */
+/* Superblocks, and what comes next in steps; is_new: there is nothing to be found. Blocking. */
+int ssd_recover_begin(struct ssd *s, bool is_new);
+int ssd_recover_step(struct ssd *s);
+/* Its tables, over or not. */
+void ssd_recover_fini(struct ssd *s);
+/* May a key that isn't in the index have a record? */
+bool ssd_recover_is_blind(const struct ssd *s);
+bool ssd_recover_is_reading(const struct ssd *s); /* then nothing is evicted */
+void ssd_recover_close(struct ssd *s);		  /* footers of what is open */
 
 /* ---- ssd_super.c ---- */
 

@@ -8,6 +8,10 @@
  * record of an older version can be elsewhere. That is its barrier, the highest epoch at the time.
  * A value that is just being saved by eviction is a record that is still to come: its killer waits;
  * and eviction saves none that is being killed.
+ *
+ * While a recovery reads, a key that was killed stays in the index as a ghost, so that what is
+ * found of it later is known to be dead (ssd_recover_key.c); and until it knows the epochs nobody
+ * knows a barrier: killers wait.
  * Runs on the shard's owner; the gate lets one mutation per key in.
  * tidy: no-test: t_ssd.c has the verbs, test/model/m_ssd all orders and faults
  */
@@ -33,16 +37,27 @@ static void kill_done(struct ssd_append *a, int res)
 	struct ssd_kill *k = container_of(a, struct ssd_kill, app[a->stream]);
 	struct ssd *s = k->s;
 	struct store_io *io = k->io;
+	struct ssd_place p = {.ver = k->ver - 1, .is_ghost = true, .is_tomb = true};
 	struct ssd_entry *e;
 
 	k->nr_good += res == 0;
-	if (res < 0)
+	if (res < 0) {
 		k->res = res;
+	} else {
+		k->seg = a->seg;
+		k->off = a->off;
+	}
 	if (--k->nr_left)
 		return;
+	p.seg = k->seg;
+	p.off = k->off;
 	res = k->nr_good ? 0 : k->res;
+	if (k->is_reserved)
+		ssd_index_unreserve(&s->ix);
 	e = ssd_index_find(&s->ix, &io->key);
-	if (!res && e && e->ver < k->ver)
+	if (!res && k->is_reserved && ssd_recover_is_blind(s))
+		ssd_seg_enter(s, &io->key, &p);
+	else if (!res && e && e->ver < k->ver)
 		ssd_seg_drop(s, e);
 	list_add_head(&s->free_kills, &k->node);
 	k->io = NULL;
@@ -53,8 +68,14 @@ static void kill_done(struct ssd_append *a, int res)
 static void kill_start(struct ssd *s, struct store_io *io)
 {
 	struct ssd_kill *k = list_first_entry(&s->free_kills, struct ssd_kill, node);
+	int err = ssd_recover_is_blind(s) ? ssd_index_reserve(&s->ix, &io->key) : 0;
 
+	if (err) {
+		ssd_frame(io)->killed(io, err);
+		return;
+	}
 	list_del(&k->node);
+	k->is_reserved = ssd_recover_is_blind(s);
 	k->s = s;
 	k->io = io;
 	k->ver = ssd_frame(io)->ver;
@@ -75,6 +96,12 @@ static void kill_start(struct ssd *s, struct store_io *io)
 	}
 }
 
+static bool kill_must_wait(const struct ssd *s, const struct store_io *io)
+{
+	return list_is_empty(&s->free_kills) || ssd_evict_is_saving(s, &io->key) ||
+	       s->epoch_begin == UINT64_MAX;
+}
+
 void ssd_kill_waiting(struct ssd *s)
 {
 	struct store_io *io = s->kill_head, *next;
@@ -83,7 +110,7 @@ void ssd_kill_waiting(struct ssd *s)
 	s->kill_head = s->kill_tail = NULL;
 	for (; io; io = next) {
 		next = ssd_frame(io)->next;
-		if (list_is_empty(&s->free_kills) || ssd_evict_is_saving(s, &io->key))
+		if (kill_must_wait(s, io))
 			kill_wait(s, io);
 		else
 			kill_start(s, io);
@@ -105,7 +132,7 @@ void ssd_kill(struct ssd *s, struct store_io *io, uint64_t ver,
 	ssd_frame(io)->killed = killed;
 	if (ver > s->ver)
 		s->ver = ver;
-	if (list_is_empty(&s->free_kills) || ssd_evict_is_saving(s, &io->key))
+	if (kill_must_wait(s, io))
 		kill_wait(s, io);
 	else
 		kill_start(s, io);

@@ -361,6 +361,7 @@ static void log_open(struct ssd_stream *st)
 	st->is_lost = false;
 	st->seg = (uint32_t)seg;
 	s->segs[seg].epoch = ++s->epoch;
+	s->segs[seg].low = ssd_stream_low(s, st->seg);
 	s->segs[seg].is_scanned = false;
 	s->segs[seg].has_twins = false;
 	s->segs[seg].salt = rng_u64(&s->rng);

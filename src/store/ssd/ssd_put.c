@@ -170,12 +170,22 @@ static bool put_may_outlive(const struct ssd *s, const struct ssd_entry *e)
 	       (st->state != SSD_STREAM_CLOSED && s->segs[e->seg].epoch > s->segs[st->seg].epoch);
 }
 
+/*
+ * Is a tombstone needed, that what the index has of the key, or what a recovery may yet find, dies?
+ * One that this life has left while a recovery reads has seen to all of it.
+ */
+static bool put_must_kill(const struct ssd *s, const struct ssd_entry *e)
+{
+	return e ? !e->is_tomb || !ssd_seg_is_new(s, e->seg) : ssd_recover_is_blind(s);
+}
+
 /* Whatever is older of the key dies first, unless it is the same bytes and goes first. */
 static void put_over(struct ssd *s, struct store_io *io)
 {
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
-	bool is_older = e && e->ver < io->ver;
-	bool is_outlived = e && (put_may_outlive(s, e) || ssd_evict_is_saving(s, &io->key));
+	bool is_older = put_must_kill(s, e) && (!e || e->ver < io->ver);
+	bool is_outlived = e && put_must_kill(s, e) &&
+			   (put_may_outlive(s, e) || ssd_evict_is_saving(s, &io->key));
 
 	if (is_older && (is_outlived || !store_set_is_immutable(s->st.set)))
 		ssd_kill(s, io, io->ver, put_killed);
@@ -258,7 +268,7 @@ void ssd_put_fill(struct store *st, struct store_io *io)
 {
 	struct ssd *s = ssd_of(st);
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
-	bool is_live = e && !e->is_ghost;
+	bool is_live = e && ssd_seg_serves(s, e);
 
 	if (store_set_is_immutable(st->set)) {
 		if (is_live && put_is_kept(s, e) &&
@@ -298,7 +308,7 @@ void ssd_put_inval(struct store *st, struct store_io *io)
 		return;
 	}
 	s->ver = max_t(uint64_t, s->ver, io->ver);
-	if (e && e->ver < io->ver)
+	if (put_must_kill(s, e) && (!e || e->ver < io->ver))
 		ssd_kill(s, io, io->ver, inval_killed);
 	else
 		store_down(io, NULL);
@@ -326,11 +336,11 @@ void ssd_put_del(struct store *st, struct store_io *io)
 	/* A version of ours, above all that is known here: whoever is above must go above it. */
 	if (io->ver <= s->ver) {
 		io->ver = ++s->ver;
-		if (e && st->tier)
+		if (put_must_kill(s, e) && st->tier)
 			s->floor = io->ver;
 	}
 	s->ver = max_t(uint64_t, s->ver, io->ver);
-	if (e)
+	if (put_must_kill(s, e))
 		ssd_kill(s, io, io->ver, del_killed);
 	else
 		store_down(io, del_down);

@@ -555,7 +555,7 @@ void ssd_read_get(struct store *st, struct store_io *io)
 	}
 	if (io->ver && io->ver != e->ver)
 		store_done(io, -ESTALE);
-	else if (e->is_ghost || !ssd_health_may_read(s))
+	else if (!ssd_seg_serves(s, e))
 		read_gone(io, e->ver);
 	else
 		read_take(s, io, e);

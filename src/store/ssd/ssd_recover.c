@@ -1,437 +1,490 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a file to an index. Heads and footers are read, of segments without a footer the heads of
- * their records; of each key the highest version wins, then tombstones take what they kill.
+ * From a file to an index, while the tier serves:
  *
- * What this recovery could not see must not come back at a later one, for nobody would know of it
- * meanwhile and leave a tombstone. So a segment that was gone through is closed: a footer of what
- * was found, and a head that says that nothing else counts. One whose head or whose only footer is
- * damaged is made free, durably; where even that fails it goes on the superblock's list of the
- * dead.
+ *     HEADS   of all segments are read: which are free, how old the others are
+ *     WRITE, SYNC, PROVE, REST    those that say "free", or nothing, say so durably: from now on
+ *             there is room for what is put
+ *     SEGS    the others, from the newest to the oldest: footers, and records where there is none
+ *     CLEAN, FORGET    only when there is nothing left to begin with
+ *     SUPER, WALK
  *
- * Blocking, on the thread that builds the store, before it is used.
+ * What is asked for meanwhile and isn't known yet is a miss at once, and nothing waits for it:
+ * whoever asked whether it is there has been told that it isn't. A record that was found is served
+ * when no tombstone of its key can be among what hasn't been read. A tombstone lies in a segment
+ * that was open when it was written, and a record that it kills was there already: so in one that
+ * was opened later than the record's, in that one itself, or in the other stream's of that time,
+ * which the head names (`low`, ssd_log.c).
+ *
+ * Until all is known any key may have a record that isn't: who changes it leaves a tombstone first,
+ * as for one that is there, unless same key is same bytes. Nothing is evicted. A crash on the way
+ * loses nothing: what was read stays as it was, or is what it was closed with.
+ *
+ * Steps of bounded work on the shard's owner; begun on the thread that builds the store, and the
+ * clean end blocks.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/container.h"
-#include "base/le.h"
 #include "base/must.h"
-#include "base/vec.h"
-#include "store/ssd/ssd_int.h"
 #include "store/ssd/ssd_recover_int.h"
 
-#define SCAN_BYTES (128u * 1024)
 #define FREE_AT_START 2u /* segments, that eviction needs to begin with */
+#define HEAD_TRIES 6u
+#define HEADS_TURN 4096u /* segments passed over in a turn */
 
-static uint32_t recover_max_lines(const struct ssd *s)
+/* ---- all segments, some at a time ------------------------------------------------------------ */
+
+static void slot_over(struct ssd_recover_slot *sl)
 {
-	return s->stream[SSD_DATA].max_lines;
+	sl->is_busy = false;
+	sl->r->nr_slots--;
+	sl->r->s->nr_busy--;
 }
 
-/* ---- what was found -------------------------------------------------------------------------- */
-
-/* Of two records of a key: which one counts? The later one, of the same version. */
-static bool recover_is_newer(const struct ssd *s, const struct ssd_entry *e,
-			     const struct ssd_place *p)
+static void slot_begin(struct ssd_recover_slot *sl)
 {
-	if (p->ver != e->ver)
-		return p->ver > e->ver;
-	if (p->seg != e->seg)
-		return s->segs[p->seg].epoch > s->segs[e->seg].epoch;
-	return p->off > e->off;
+	sl->is_busy = true;
+	sl->r->nr_slots++;
+	sl->r->s->nr_busy++;
 }
 
-static void recover_value(struct ssd_recover *r, const struct ssd_rec_info *ri, uint32_t seg,
-			  uint32_t off)
+static void slot_read(struct ssd_recover_slot *sl, void (*end)(struct io_req *req, int res))
 {
-	struct ssd *s = r->s;
-	struct ssd_place p = {.seg = seg, .off = off, .ver = ri->ver, .len = ri->value_len};
-	struct ssd_entry *e = ssd_index_find(&s->ix, &ri->key);
+	struct ssd *s = sl->r->s;
 
-	if (e && !recover_is_newer(s, e, &p)) {
-		s->segs[e->seg].has_twins |= e->seg != seg;
-		return;
-	}
-	if (!e) {
-		if (ssd_index_reserve(&s->ix, &ri->key)) {
-			r->is_full = true;
-			return;
-		}
-		ssd_index_unreserve(&s->ix);
-	}
-	ssd_seg_enter(s, &ri->key, &p);
+	slot_begin(sl);
+	sl->iov = (struct iovec){sl->mem, SSD_BLOCK};
+	sl->req = (struct io_req){.op = IO_READ,
+				  .fd = s->dev->fd,
+				  .iov = &sl->iov,
+				  .nr_iov = 1,
+				  .off = ssd_seg_addr(s, sl->seg),
+				  .end = end};
+	counter_add(&s->count.recover_bytes, SSD_BLOCK);
+	reactor_io(s->st.owner, &sl->req);
 }
 
-static int recover_line(struct ssd_recover *r, const struct ssd_line *line, uint32_t seg)
+static void head_make(const struct ssd *s, uint32_t seg, uint8_t *block)
 {
-	struct ssd_rec_info ri;
-	uint32_t off;
+	struct ssd_bind b = ssd_seg_bind(s, seg, 0);
 
-	if (!ssd_format_line_get(line, &ri, &off))
-		return 0;
-	/* A line is as good as its block's checksum; still, nothing in it may lead outside. */
-	if ((uint64_t)off * SSD_GRANULE + ssd_format_value_bytes(ri.value_len, false) >
-	    r->s->super.seg_bytes)
-		return 0;
-	r->s->ver = max_t(uint64_t, r->s->ver, ri.ver);
-	if (ri.kind == SSD_REC_VALUE) {
-		recover_value(r, &ri, seg, off);
-		return 0;
-	}
-	return vec_push(&r->tombs, (struct ssd_recover_tomb){ri.key, ri.ver}) ? 0 : -ENOMEM;
+	ssd_format_seg(s->super.uuid, seg, SSD_SEG_FREE, &b, block);
 }
 
-static int recover_lines(struct ssd_recover *r, uint32_t seg)
+/* Twice the same: all that the segment holds hangs on it, whether it comes or whether it goes. */
+static bool head_is_sure(struct ssd_recover_slot *sl, int res)
 {
-	int err = 0;
+	struct ssd *s = sl->r->s;
+	struct ssd_bind b = {.addr = ssd_seg_addr(s, sl->seg)}, was = sl->bind;
+	uint8_t kind_was = sl->kind;
+	enum ssd_seg_kind kind;
 
-	for (uint32_t i = 0; i < r->nr_lines && !err; i++)
-		err = recover_line(r, &r->lines[i / SSD_LINES].line[i % SSD_LINES], seg);
-	return err;
+	sl->kind = 0;
+	if (res == (int)SSD_BLOCK && !ssd_format_seg_check(sl->mem, s->super.uuid, &kind, &b))
+		sl->kind = (uint8_t)kind;
+	sl->bind = b;
+	return sl->nr_tries++ && sl->kind == kind_was &&
+	       (!sl->kind || (b.epoch == was.epoch && b.salt == was.salt));
 }
 
 /*
- * A ghost, not nothing: the tombstone that was read may be one whose sync failed, and gone at the
- * next power cut. Who changes the key meanwhile leaves one of its own.
+ * One that is damaged is free: its footer can't be trusted without it. So is one without any: it
+ * was never used.
  */
-static void recover_bury(struct ssd_recover *r)
+static void head_came(struct io_req *req, int res)
 {
-	struct ssd_entry *e;
+	struct ssd_recover_slot *sl = container_of(req, struct ssd_recover_slot, req);
+	struct ssd *s = sl->r->s;
+	struct ssd_seg *g = &s->segs[sl->seg];
+	bool is_used;
 
-	vec_for_each(&r->tombs, t) {
-		e = ssd_index_find(&r->s->ix, &t->key);
-		if (e && e->ver < t->ver && !e->is_ghost)
-			ssd_seg_ghost(r->s, e);
+	slot_over(sl);
+	if (!head_is_sure(sl, res) && sl->nr_tries < HEAD_TRIES) {
+		slot_read(sl, head_came);
+		return;
 	}
+	is_used = sl->kind == SSD_SEG_OPEN || sl->kind == SSD_SEG_CLOSED;
+	if (sl->kind) {
+		g->epoch = sl->bind.epoch;
+		g->salt = sl->bind.salt;
+		g->low = sl->bind.low;
+		s->epoch = max_t(uint64_t, s->epoch, g->epoch);
+	}
+	g->is_scanned = sl->kind == SSD_SEG_CLOSED;
+	ssd_seg_set(s, sl->seg, is_used ? SSD_FOUND : SSD_UNPROVEN);
+	if (is_used)
+		counter_add(&s->count.recover_all, 1);
 }
 
-/* ---- a segment's own footer ------------------------------------------------------------------ */
-
-/* The lines of a footer that is whole, into r->lines; false: there is none. */
-static bool footer_read(struct ssd_recover *r, uint32_t seg)
+static bool head_start(struct ssd_recover_slot *sl)
 {
-	struct ssd *s = r->s;
-	struct ssd_bind b = ssd_seg_bind(s, seg, s->super.seg_bytes - SSD_BLOCK);
-	uint32_t index, nr = 0, k;
-	int n;
-
-	if (s->dev->ops->read(s->dev, r->lines, SSD_BLOCK, b.addr) ||
-	    ssd_format_footer_check(r->lines, &b, &index, &nr) < 0 || index != nr - 1 ||
-	    nr > recover_max_lines(s) / SSD_LINES || (nr + 1ull) * SSD_BLOCK > s->super.seg_bytes)
+	if (sl->r->s->segs[sl->seg].state == SSD_DEAD)
 		return false;
-	b.addr -= (nr - 1ull) * SSD_BLOCK;
-	r->nr_lines = 0;
-	for (uint32_t i = 0; i < nr; i++, b.addr += SSD_BLOCK) {
-		if (s->dev->ops->read(s->dev, &r->lines[i], SSD_BLOCK, b.addr))
-			return false;
-		n = ssd_format_footer_check(&r->lines[i], &b, &index, &k);
-		if (n < 0 || index != i || k != nr || (n < (int)SSD_LINES && i < nr - 1))
-			return false;
-		r->nr_lines += (uint32_t)n;
-	}
-	s->segs[seg].nr_blocks = nr;
+	sl->nr_tries = 0;
+	slot_read(sl, head_came);
 	return true;
 }
 
-static int block_write(struct ssd *s, const void *block, uint64_t addr)
+static void free_written(struct ssd_unit *u, int res)
 {
-	int err = s->dev->ops->write(s->dev, block, SSD_BLOCK, addr);
+	struct ssd_recover_slot *sl = container_of(u, struct ssd_recover_slot, unit);
 
-	ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
-	return err ? err : s->dev->ops->sync(s->dev);
-}
-
-/* A head, durable and proven. */
-static int head_write(struct ssd_recover *r, uint32_t seg, enum ssd_seg_kind kind)
-{
-	struct ssd *s = r->s;
-	struct ssd_bind b = ssd_seg_bind(s, seg, 0);
-	int err;
-
-	ssd_format_seg(s->super.uuid, seg, kind, &b, r->block);
-	err = block_write(s, r->block, b.addr);
-	if (!err)
-		err = s->dev->ops->read(s->dev, r->scan, SSD_BLOCK, b.addr);
-	return err ? err : memcmp(r->block, r->scan, SSD_BLOCK) ? -EIO : 0;
-}
-
-/* r->lines become the segment's footer and all that counts in it. */
-static int seg_close(struct ssd_recover *r, uint32_t seg)
-{
-	struct ssd *s = r->s;
-	uint32_t nr = r->nr_lines ? (r->nr_lines - 1) / SSD_LINES + 1 : 1;
-	struct ssd_bind b = ssd_seg_bind(s, seg, s->super.seg_bytes - (uint64_t)nr * SSD_BLOCK);
-	int err = 0;
-
-	for (uint32_t i = 0; i < nr && !err; i++, b.addr += SSD_BLOCK) {
-		ssd_format_footer(&r->lines[i], i, nr,
-				  min_t(uint32_t, r->nr_lines - i * SSD_LINES, SSD_LINES), &b);
-		err = s->dev->ops->write(s->dev, &r->lines[i], SSD_BLOCK, b.addr);
-		ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
-	}
-	if (!err)
-		err = s->dev->ops->sync(s->dev);
-	if (!err)
-		err = head_write(r, seg, SSD_SEG_CLOSED);
-	/* Written twice is read once: what does not come back would not come back later. */
-	if (!err && !footer_read(r, seg))
-		err = -EIO;
-	return err;
-}
-
-/* Whatever is in it is gone for good: 0, or -errno when not even that can be made sure of. */
-static int seg_free(struct ssd_recover *r, uint32_t seg)
-{
-	struct ssd *s = r->s;
-	int err = head_write(r, seg, SSD_SEG_FREE);
-
-	if (!err) {
-		ssd_seg_set(s, seg, SSD_FREE);
-		return 0;
-	}
-	if (s->super.nr_dead == SSD_DEAD_MAX)
-		return err;
-	s->super.dead[s->super.nr_dead++] = seg;
-	ssd_seg_set(s, seg, SSD_DEAD);
-	return ssd_super_write(s);
-}
-
-/* ---- going through a segment ----------------------------------------------------------------- */
-
-/* The window holds a record's head at pos, or what there is; what can't be read is zero. */
-static void scan_load(struct ssd_recover *r, uint32_t seg, uint64_t pos)
-{
-	struct ssd *s = r->s;
-	uint64_t start = align_down(pos, SSD_BLOCK);
-	uint32_t len = (uint32_t)min_t(uint64_t, SCAN_BYTES, s->super.seg_bytes - start);
-	uint64_t at = ssd_seg_addr(s, seg) + start;
-
-	r->scan_start = start;
-	r->scan_len = len;
-	if (!s->dev->ops->read(s->dev, r->scan, len, at))
-		return;
-	for (uint32_t i = 0; i < len; i += SSD_BLOCK)
-		if (s->dev->ops->read(s->dev, r->scan + i, SSD_BLOCK, at + i))
-			memset(r->scan + i, 0, SSD_BLOCK);
-}
-
-/* Where the next record may begin; ri->kind is SSD_REC_VOID when there was none at pos. */
-static uint64_t scan_one(struct ssd_recover *r, uint32_t seg, uint64_t pos, struct ssd_rec_info *ri)
-{
-	uint64_t in = pos - r->scan_start;
-	struct ssd_bind b = ssd_seg_bind(r->s, seg, pos);
-
-	ri->kind = SSD_REC_VOID;
-	if (ssd_format_rec_check(r->scan + in, r->scan_len - (uint32_t)in, &b, ri) || ri->piece) {
-		ri->kind = SSD_REC_VOID;
-		return pos + SSD_GRANULE;
-	}
-	if (ri->kind == SSD_REC_TOMB)
-		return pos + align_up(sizeof(struct ssd_rec), SSD_GRANULE);
-	return pos + ssd_format_value_bytes(ri->value_len, ri->has_meta);
-}
-
-static void seg_scan(struct ssd_recover *r, uint32_t seg)
-{
-	uint64_t pos = SSD_BLOCK, next, end = r->s->super.seg_bytes - SSD_BLOCK;
-	struct ssd_rec_info ri;
-	uint32_t n;
-
-	r->nr_lines = 0;
-	r->scan_len = 0;
-	for (; pos < end; pos = next) {
-		if (!r->scan_len || pos < r->scan_start ||
-		    pos + SSD_REC_HEAD_MAX > r->scan_start + r->scan_len)
-			scan_load(r, seg, pos);
-		next = scan_one(r, seg, pos, &ri);
-		n = r->nr_lines;
-		if (ri.kind == SSD_REC_VOID || next > end || n == recover_max_lines(r->s))
-			continue;
-		ssd_format_line(&ri, (uint32_t)(pos / SSD_GRANULE),
-				&r->lines[n / SSD_LINES].line[n % SSD_LINES]);
-		r->nr_lines++;
-	}
-}
-
-static int recover_seg(struct ssd_recover *r, uint32_t seg)
-{
-	struct ssd *s = r->s;
-	struct ssd_bind b = {.addr = ssd_seg_addr(s, seg)};
-	enum ssd_seg_kind kind;
-
-	if (s->dev->ops->read(s->dev, r->block, SSD_BLOCK, b.addr) ||
-	    ssd_format_seg_check(r->block, s->super.uuid, &kind, &b)) {
-		/* Never used, or damaged: said to be free with the others. */
-		ssd_seg_set(s, seg, SSD_OPENING);
-		return 0;
-	}
-	s->segs[seg].epoch = b.epoch;
-	s->segs[seg].salt = b.salt;
-	s->epoch = max_t(uint64_t, s->epoch, b.epoch);
-	if (kind == SSD_SEG_FREE) {
-		ssd_seg_set(s, seg, SSD_OPENING); /* until recover_free() */
-		return 0;
-	}
-	if (!footer_read(r, seg)) {
-		if (kind == SSD_SEG_CLOSED)
-			return seg_free(r, seg);
-		seg_scan(r, seg);
-		if (!r->nr_lines || seg_close(r, seg))
-			return seg_free(r, seg);
-		kind = SSD_SEG_CLOSED;
-	}
-	s->segs[seg].is_scanned = kind == SSD_SEG_CLOSED;
-	ssd_seg_set(s, seg, SSD_SEALED);
-	return recover_lines(r, seg);
-}
-
-/* ---- room to begin with ---------------------------------------------------------------------- */
-
-/* Of values only what the index serves stays a line. */
-static int seg_clean(struct ssd_recover *r, uint32_t seg, bool keeps_tombs)
-{
-	struct ssd *s = r->s;
-	struct ssd_rec_info ri;
-	struct ssd_entry *e;
-	uint32_t off, nr = 0;
-
-	if (!footer_read(r, seg))
-		return -EIO;
-	for (uint32_t i = 0; i < r->nr_lines; i++) {
-		struct ssd_line *line = &r->lines[i / SSD_LINES].line[i % SSD_LINES];
-		bool stays;
-
-		if (!ssd_format_line_get(line, &ri, &off))
-			continue;
-		e = ssd_seg_live(s, &ri.key);
-		stays = ri.kind == SSD_REC_VALUE ? e && e->seg == seg && e->off == off
-						 : keeps_tombs;
-		if (stays)
-			r->lines[nr / SSD_LINES].line[nr % SSD_LINES] = *line, nr++;
-	}
-	r->nr_lines = nr;
-	return seg_close(r, seg);
-}
-
-static int recover_forget(struct ssd_recover *r, uint32_t seg)
-{
-	struct ssd *s = r->s;
-	struct ssd_entry *e;
-	uint32_t no = 0;
-	int err = seg_free(r, seg);
-
-	for (; !err && s->segs[seg].nr_entries && (e = ssd_index_walk(&s->ix, &no)); no++)
-		if (e->seg == seg)
-			ssd_seg_drop(s, e);
-	return err;
-}
-
-/* All that is sealed; what can't be cleaned is forgotten. */
-static int recover_clean(struct ssd_recover *r, bool keeps_tombs)
-{
-	struct ssd *s = r->s;
-	int err = 0;
-
-	for (uint32_t i = 0; i < s->nr_segs; i++)
-		if (s->segs[i].state == SSD_SEALED)
-			s->segs[i].nr_faults = seg_clean(r, i, keeps_tombs) != 0;
-	for (uint32_t i = 0; i < s->nr_segs && !err; i++)
-		if (s->segs[i].state == SSD_SEALED && s->segs[i].nr_faults) {
-			s->segs[i].nr_faults = 0;
-			err = recover_forget(r, i);
-		}
-	return err;
-}
-
-/*
- * A crash in the middle of an eviction may leave nothing free, and eviction needs something; and a
- * smaller index than before can't know all that is there. So dead values go, and only when all of
- * them have, what killed them: then no ghost is needed either.
- */
-static int recover_room(struct ssd_recover *r)
-{
-	struct ssd *s = r->s;
-	struct ssd_entry *e;
-	int seg, err;
-
-	if (s->nr_free >= FREE_AT_START && !r->is_full)
-		return 0;
-	err = recover_clean(r, true);
-	if (!err)
-		err = recover_clean(r, false);
-	for (uint32_t no = 0; !err && (e = ssd_index_walk(&s->ix, &no)); no++)
-		if (e->is_ghost)
-			ssd_seg_drop(s, e);
-	while (!err && s->nr_free < FREE_AT_START && (seg = ssd_seg_oldest(s)) >= 0)
-		err = recover_forget(r, (uint32_t)seg);
-	return err;
-}
-
-/* ---- all of it ------------------------------------------------------------------------------- */
-
-/*
- * Nothing is written to a segment before it is used: whatever lies there, zeros or what the medium
- * held before, has no head of this file's id, and nothing that a salt of this file's covers.
- */
-static void recover_format(struct ssd_recover *r)
-{
-	for (uint32_t i = 0; i < r->s->nr_segs; i++)
-		ssd_seg_set(r->s, i, SSD_FREE);
+	slot_over(sl);
+	sl->r->s->segs[sl->seg].is_doomed = res < 0;
 }
 
 /*
  * Heads that say "free" are written again: what was read may be what a failed sync left in a cache,
- * and below it lie the head and the records of a life that is over. Those that are damaged, and the
- * places of segments that were never used, are free from now on as well. One sync for all.
+ * and below it lie the head and the records of a life that is over. One sync for all.
  */
-static int recover_free(struct ssd_recover *r)
+static bool free_start(struct ssd_recover_slot *sl)
 {
-	struct ssd *s = r->s;
-	struct ssd_bind b;
-	int err = 0, lost = 0;
+	struct ssd *s = sl->r->s;
+	struct ssd_unit *u = &sl->unit;
 
-	for (uint32_t i = 0; i < s->nr_segs; i++) {
-		if (s->segs[i].state != SSD_OPENING)
-			continue;
-		b = ssd_seg_bind(s, i, 0);
-		ssd_format_seg(s->super.uuid, i, SSD_SEG_FREE, &b, r->block);
-		lost |= s->dev->ops->write(s->dev, r->block, SSD_BLOCK, b.addr);
-		ssd_health_wrote(s, STORE_WROTE_TABLES, SSD_BLOCK);
-	}
-	lost |= s->dev->ops->sync(s->dev);
-	for (uint32_t i = 0; i < s->nr_segs && !err; i++) {
-		if (s->segs[i].state != SSD_OPENING)
-			continue;
-		b = ssd_seg_bind(s, i, 0);
-		ssd_format_seg(s->super.uuid, i, SSD_SEG_FREE, &b, r->block);
-		if (lost || s->dev->ops->read(s->dev, r->scan, SSD_BLOCK, b.addr) ||
-		    memcmp(r->block, r->scan, SSD_BLOCK))
-			err = seg_free(r, i); /* one by one */
-		else
-			ssd_seg_set(s, i, SSD_FREE);
-	}
-	return err;
+	if (s->segs[sl->seg].state != SSD_UNPROVEN)
+		return false;
+	slot_begin(sl);
+	head_make(s, sl->seg, sl->mem);
+	u->buf = sl->mem;
+	u->len = SSD_BLOCK;
+	u->off = ssd_seg_addr(s, sl->seg);
+	u->why = STORE_WROTE_TABLES;
+	u->wants_sync = u->wants_verify = false;
+	u->end = free_written;
+	ssd_unit_submit(s, u);
+	return true;
 }
 
-static int recover_segs(struct ssd_recover *r)
+static void free_proven(struct io_req *req, int res)
+{
+	struct ssd_recover_slot *sl = container_of(req, struct ssd_recover_slot, req);
+	struct ssd_recover *r = sl->r;
+
+	slot_over(sl);
+	head_make(r->s, sl->seg, r->block);
+	if (res == (int)SSD_BLOCK && memcmp(sl->mem, r->block, SSD_BLOCK) == 0)
+		ssd_seg_set(r->s, sl->seg, SSD_FREE);
+}
+
+static bool prove_start(struct ssd_recover_slot *sl)
+{
+	struct ssd_seg *g = &sl->r->s->segs[sl->seg];
+
+	if (g->state != SSD_UNPROVEN || g->is_doomed)
+		return false;
+	slot_read(sl, free_proven);
+	return true;
+}
+
+/* True: all are over. */
+static bool slots_run(struct ssd_recover *r, bool (*start)(struct ssd_recover_slot *sl))
+{
+	uint32_t nr = r->s->nr_segs, left = HEADS_TURN;
+
+	for (uint32_t i = 0; i < SSD_RECOVER_SLOTS && r->next < nr && left; i++) {
+		struct ssd_recover_slot *sl = &r->slot[i];
+
+		for (; !sl->is_busy && r->next < nr && left; left--) {
+			sl->seg = r->next++;
+			start(sl);
+		}
+	}
+	return r->next == nr && !r->nr_slots;
+}
+
+/* ---- one after the other --------------------------------------------------------------------- */
+
+static void recover_go(struct ssd_recover *r, enum ssd_recover_state state)
+{
+	r->state = (uint8_t)state;
+	r->next = 0;
+	r->walk = 0;
+}
+
+static void heads_over(struct ssd_recover *r)
 {
 	struct ssd *s = r->s;
-	int err = 0;
 
-	for (uint32_t i = 0; i < s->super.nr_dead; i++)
-		if (s->super.dead[i] < s->nr_segs)
-			ssd_seg_set(s, s->super.dead[i], SSD_DEAD);
-	for (uint32_t i = 0; i < s->nr_segs && !err; i++)
-		if (s->segs[i].state != SSD_DEAD)
-			err = recover_seg(r, i);
-	if (!err)
-		err = recover_free(r);
-	if (err)
-		return err;
-	recover_bury(r);
-	return recover_room(r);
+	s->epoch_begin = s->epoch;
+	recover_go(r, SSD_RECOVER_WRITE);
+	ssd_kill_waiting(s); /* barriers are known */
+}
+
+static void recover_synced(struct ssd_sync_wait *w, int res)
+{
+	struct ssd_recover *r = container_of(w, struct ssd_recover, sync);
+
+	r->s->nr_busy--;
+	r->is_busy = false;
+	recover_go(r, res < 0 ? SSD_RECOVER_REST : SSD_RECOVER_PROVE);
+}
+
+static void recover_sync(struct ssd_recover *r)
+{
+	recover_go(r, SSD_RECOVER_SYNC);
+	r->is_busy = true;
+	r->s->nr_busy++;
+	r->sync.fn = recover_synced;
+	ssd_unit_sync(r->s, &r->sync);
+}
+
+/* Each by itself, synced and read back; one that fails is dead. */
+static void rest_next(struct ssd_recover *r)
+{
+	struct ssd *s = r->s;
+
+	for (; r->next < s->nr_segs; r->next++) {
+		s->segs[r->next].is_doomed = false;
+		if (s->segs[r->next].state != SSD_UNPROVEN)
+			continue;
+		ssd_recover_seg_start(r, r->next++, SSD_RECOVER_FREE);
+		return;
+	}
+	recover_go(r, SSD_RECOVER_SEGS);
+}
+
+/* Nothing is free, and eviction must save tombstones somewhere. */
+static bool recover_has_no_room(const struct ssd *s)
+{
+	return !s->nr_free && s->stream[SSD_COLD].state == SSD_STREAM_CLOSED;
+}
+
+static void segs_next(struct ssd_recover *r)
+{
+	struct ssd *s = r->s;
+	int seg = -1;
+
+	if (s->unread_epoch != UINT64_MAX)
+		counter_add(&s->count.recover_done, 1);
+	for (uint32_t i = 0; i < s->nr_segs; i++)
+		if (s->segs[i].state == SSD_FOUND &&
+		    (seg < 0 || s->segs[i].epoch > s->segs[seg].epoch))
+			seg = (int)i;
+	if (seg >= 0) {
+		s->unread_epoch = s->segs[seg].epoch;
+		ssd_recover_seg_start(r, (uint32_t)seg, SSD_RECOVER_READ);
+		return;
+	}
+	s->unread_epoch = 0;
+	r->pass = 0;
+	/* Where something may come back no tombstone goes. */
+	if (!r->is_stuck && (r->is_full || recover_has_no_room(s)))
+		recover_go(r, SSD_RECOVER_CLEAN);
+	else
+		recover_go(r, SSD_RECOVER_SUPER);
+}
+
+/* ---- room to begin with ---------------------------------------------------------------------- */
+
+/*
+ * A crash in the middle of an eviction may leave nothing free, and eviction needs something; and a
+ * smaller index than before can't know all that is there. So lines of dead values go, and only when
+ * all of them have, what killed them; then the oldest segments, until there is room. What can't be
+ * cleaned is forgotten when all others are clean.
+ */
+static bool clean_is_old(const struct ssd *s, uint32_t seg)
+{
+	return s->segs[seg].state == SSD_SEALED && !ssd_seg_is_new(s, seg);
+}
+
+static void clean_next(struct ssd_recover *r)
+{
+	struct ssd *s = r->s;
+
+	for (; r->next < s->nr_segs; r->next++) {
+		if (!clean_is_old(s, r->next))
+			continue;
+		ssd_recover_seg_start(r, r->next++,
+				      r->pass ? SSD_RECOVER_DROP_TOMBS : SSD_RECOVER_KEEP_TOMBS);
+		return;
+	}
+	recover_go(r, SSD_RECOVER_FORGET);
+}
+
+static int forget_oldest(const struct ssd *s)
+{
+	int oldest = -1;
+
+	for (uint32_t i = 0; i < s->nr_segs; i++)
+		if (clean_is_old(s, i) && (oldest < 0 || s->segs[i].epoch < s->segs[oldest].epoch))
+			oldest = (int)i;
+	return oldest;
+}
+
+static void forget_next(struct ssd_recover *r)
+{
+	struct ssd *s = r->s;
+	int seg;
+
+	for (; r->next < s->nr_segs; r->next++) {
+		if (!s->segs[r->next].is_doomed)
+			continue;
+		s->segs[r->next].is_doomed = false;
+		ssd_recover_seg_start(r, r->next, SSD_RECOVER_DROP);
+		return;
+	}
+	if (r->pass == 0 && !r->is_stuck) {
+		r->pass++;
+		recover_go(r, SSD_RECOVER_CLEAN);
+		return;
+	}
+	seg = s->nr_free < FREE_AT_START && !r->is_stuck ? forget_oldest(s) : -1;
+	if (seg >= 0)
+		ssd_recover_seg_start(r, (uint32_t)seg, SSD_RECOVER_DROP);
+	else
+		recover_go(r, SSD_RECOVER_SUPER);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* In a life that is stuck all is known, too, as far as it ever will be. */
+static void recover_tell(struct ssd_recover *r)
+{
+	struct ssd *s = r->s;
+	uint64_t ns = reactor_now_ns(s->st.owner) - r->begin_ns;
+
+	counter_set(&s->count.recover_ms, div_round_up(ns, 1000000));
+	counter_set(&s->count.recovering, 0);
+	if (r->is_stuck)
+		store_alert(&s->st, NULL,
+			    "a segment of the SSD tier could neither be closed nor freed: until "
+			    "the next start each change of a key costs a tombstone");
+	if (s->opts.recovered)
+		s->opts.recovered(s->opts.arg);
+}
+
+static void recover_super(struct ssd_recover *r)
+{
+	int res = r->has_dead ? ssd_health_super_is(r->s) : 0;
+
+	if (res == -EAGAIN)
+		return;
+	r->is_stuck |= res < 0;
+	recover_go(r, r->is_stuck ? SSD_RECOVER_STUCK : SSD_RECOVER_WALK);
+	recover_tell(r);
+}
+
+static void recover_free(struct ssd *s)
+{
+	struct ssd_recover *r = s->recover;
+
+	s->recover = NULL;
+	if (r->lines)
+		munmap(r->lines, r->lines_bytes);
+	free(r->scan);
+	free(r->slot_mem);
+	free(r);
+}
+
+static int recover_segs(struct ssd_recover *r, void (*next)(struct ssd_recover *r))
+{
+	if (r->at != SSD_AT_OVER)
+		return ssd_recover_seg_step(r);
+	next(r);
+	return 1;
+}
+
+/* 0: a request is waited for. */
+static int recover_run(struct ssd_recover *r)
+{
+	uint32_t at = r->next;
+
+	switch ((enum ssd_recover_state)r->state) {
+	case SSD_RECOVER_HEADS:
+		if (slots_run(r, head_start))
+			heads_over(r);
+		break;
+	case SSD_RECOVER_WRITE:
+		if (slots_run(r, free_start))
+			recover_sync(r);
+		break;
+	case SSD_RECOVER_SYNC:
+		return 0;
+	case SSD_RECOVER_PROVE:
+		if (slots_run(r, prove_start))
+			recover_go(r, SSD_RECOVER_REST);
+		break;
+	case SSD_RECOVER_REST:
+		return recover_segs(r, rest_next);
+	case SSD_RECOVER_SEGS:
+		return recover_segs(r, segs_next);
+	case SSD_RECOVER_CLEAN:
+		return recover_segs(r, clean_next);
+	case SSD_RECOVER_FORGET:
+		return recover_segs(r, forget_next);
+	case SSD_RECOVER_SUPER:
+		recover_super(r);
+		return r->state != SSD_RECOVER_SUPER;
+	case SSD_RECOVER_WALK:
+		if (ssd_recover_key_end(r))
+			recover_free(r->s);
+		return 1;
+	case SSD_RECOVER_STUCK:
+		return 0;
+	}
+	return r->next != at;
+}
+
+/* Does somebody wait for room, which comes with what is found? */
+static bool recover_is_waited_for(const struct ssd *s)
+{
+	bool is = s->kill_head != NULL;
+
+	for (uint32_t i = 0; i < SSD_STREAMS; i++)
+		is |= !list_is_empty(&s->stream[i].waiting);
+	return is;
+}
+
+int ssd_recover_step(struct ssd *s)
+{
+	if (!s->recover || (store_set_is_closing(&s->st) && !recover_is_waited_for(s)))
+		return 0;
+	if (!s->recover->begin_ns)
+		s->recover->begin_ns = reactor_now_ns(s->st.owner);
+	return recover_run(s->recover);
+}
+
+bool ssd_recover_is_blind(const struct ssd *s)
+{
+	return s->recover && s->recover->state != SSD_RECOVER_WALK;
+}
+
+bool ssd_recover_is_reading(const struct ssd *s)
+{
+	return s->recover && s->recover->state < SSD_RECOVER_WALK;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int recover_create(struct ssd *s)
+{
+	struct ssd_recover *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	s->recover = r;
+	counter_set(&s->count.recovering, 1);
+	r->s = s;
+	r->max_blocks = s->stream[SSD_DATA].max_lines / SSD_LINES;
+	r->lines_bytes = (size_t)max_t(uint32_t, r->max_blocks, SSD_RECOVER_TAIL) * SSD_BLOCK;
+	r->lines = mmap(NULL, r->lines_bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r->lines = r->lines == MAP_FAILED ? NULL : r->lines;
+	r->scan = aligned_alloc(SSD_BLOCK, SSD_RECOVER_SCAN);
+	r->slot_mem = aligned_alloc(SSD_BLOCK, (SSD_RECOVER_SLOTS + 1) * SSD_BLOCK);
+	if (!r->lines || !r->scan || !r->slot_mem)
+		return -ENOMEM;
+	r->block = r->slot_mem + SSD_RECOVER_SLOTS * SSD_BLOCK;
+	for (uint32_t i = 0; i < SSD_RECOVER_SLOTS; i++) {
+		r->slot[i].r = r;
+		r->slot[i].mem = r->slot_mem + i * SSD_BLOCK;
+	}
+	return 0;
 }
 
 /*
@@ -440,33 +493,37 @@ static int recover_segs(struct ssd_recover *r)
  */
 static void recover_versions(struct ssd *s)
 {
-	uint64_t first = s->super.generation << 40 | (rng_u64(&s->rng) & UINT32_MAX);
-
-	s->ver = s->floor = max_t(uint64_t, s->ver, first);
+	s->ver = s->floor = s->super.generation << 40 | (rng_u64(&s->rng) & UINT32_MAX);
 }
 
-int ssd_recover(struct ssd *s, bool is_new)
+/*
+ * Nothing is written to a segment before it is used: whatever lies there, zeros or what the medium
+ * held before, has no head of this file's id, and nothing that a salt of this file's covers.
+ */
+int ssd_recover_begin(struct ssd *s, bool is_new)
 {
-	struct ssd_recover r = {.s = s, .lines = s->stream[SSD_DATA].lines};
-	int err = -ENOMEM;
+	int err = is_new ? 0 : recover_create(s);
 
-	r.block = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
-	r.scan = aligned_alloc(SSD_BLOCK, SCAN_BYTES);
+	if (err)
+		return err;
+	s->unread_epoch = s->epoch_begin = is_new ? 0 : UINT64_MAX;
 	/* Not yet free, whatever they are. */
 	for (uint32_t i = 0; i < s->nr_segs; i++)
 		s->segs[i].state = SSD_LOST;
-	if (r.block && r.scan)
-		err = is_new ? 0 : recover_segs(&r);
-	if (is_new)
-		recover_format(&r);
-	if (!err)
-		err = ssd_super_write(s);
+	for (uint32_t i = 0; i < s->nr_segs && is_new; i++)
+		ssd_seg_set(s, i, SSD_FREE);
+	for (uint32_t i = 0; i < s->super.nr_dead; i++)
+		if (s->super.dead[i] < s->nr_segs)
+			ssd_seg_set(s, s->super.dead[i], SSD_DEAD);
+	err = ssd_super_write(s);
 	recover_versions(s);
-	s->epoch_begin = s->epoch;
-	vec_fini(&r.tombs);
-	free(r.scan);
-	free(r.block);
 	return err;
+}
+
+void ssd_recover_fini(struct ssd *s)
+{
+	if (s->recover)
+		recover_free(s);
 }
 
 void ssd_recover_close(struct ssd *s)

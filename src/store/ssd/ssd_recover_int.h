@@ -1,29 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a recovery carries about. On the stack of the thread that builds the store.
+ * What a recovery carries about, from the opening of a file that was there until all of it is
+ * known. Belongs to the shard's owner.
+ *
+ *   ssd_recover.c      the order of things, heads        ssd_recover_seg.c   one segment
+ *   ssd_recover_key.c  what was found, into the index
  */
 #ifndef STORE_SSD_SSD_RECOVER_INT_H
 #define STORE_SSD_SSD_RECOVER_INT_H
 
-#include "base/vec.h"
 #include "store/ssd/ssd_int.h"
 
-struct ssd_recover_tomb {
-	struct store_key key;
-	uint64_t ver;
+#define SSD_RECOVER_SLOTS 16u /* heads on their way */
+#define SSD_RECOVER_TRIES 3u  /* of what fails, before a segment is given up for it */
+#define SSD_RECOVER_SCAN (128u * 1024)
+#define SSD_RECOVER_TAIL 4u /* blocks of a footer that are read at first */
+
+enum ssd_recover_state {
+	SSD_RECOVER_HEADS, /* are read */
+	SSD_RECOVER_WRITE, /* those that say "free" are written again, */
+	SSD_RECOVER_SYNC,
+	SSD_RECOVER_PROVE, /* and read back */
+	SSD_RECOVER_REST,  /* those of them that failed, one by one */
+	SSD_RECOVER_SEGS,  /* newest first */
+	SSD_RECOVER_CLEAN, /* there is no room to begin with: ssd_recover.c */
+	SSD_RECOVER_FORGET,
+	SSD_RECOVER_SUPER, /* the list of the dead has to be durable */
+	/* From here on all is known, and evicted as ever. */
+	SSD_RECOVER_WALK,  /* entries that nobody needs go */
+	SSD_RECOVER_STUCK, /* what couldn't be told to be free may come back: as if never over */
+};
+
+/* What is done with a segment. */
+enum ssd_recover_why {
+	SSD_RECOVER_READ,
+	SSD_RECOVER_FREE,	/* its head is written */
+	SSD_RECOVER_KEEP_TOMBS, /* of values only what the index serves stays a line */
+	SSD_RECOVER_DROP_TOMBS, /* likewise, and no tombstone does */
+	SSD_RECOVER_DROP,	/* free, and its entries go */
+};
+
+enum ssd_recover_at {
+	SSD_AT_OVER,
+	SSD_AT_TAIL,	/* the footer's last blocks are being read, */
+	SSD_AT_BLOCKS,	/* all of them, */
+	SSD_AT_CHECK,	/* looked at, */
+	SSD_AT_LINES,	/* and done what the purpose is */
+	SSD_AT_WINDOW,	/* there is no footer: some of the segment is being read, */
+	SSD_AT_SPLIT,	/* block by block because it failed, */
+	SSD_AT_RECORDS, /* and gone through */
+	SSD_AT_FOOT,	/* a footer is being written, */
+	SSD_AT_CLOSE,	/* then the head: closed */
+	SSD_AT_FREE,	/* the head: free */
+	SSD_AT_WALK,	/* the index, for entries of a segment that is free */
+};
+
+struct ssd_recover_slot {
+	struct ssd_recover *r;
+	struct io_req req;
+	struct iovec iov;
+	struct ssd_unit unit;
+	uint8_t *mem;
+	uint32_t seg;
+	uint8_t nr_tries;
+	bool is_busy;
+	/* What the head said when it was read before; 0: nothing that is one. */
+	uint8_t kind;
+	struct ssd_bind bind;
 };
 
 struct ssd_recover {
 	struct ssd *s;
-	struct ssd_footer *lines; /* of one segment */
-	uint32_t nr_lines;
+	uint8_t state;
+	uint8_t why;
+	uint8_t at;
+	bool is_busy;	     /* a request of the segment's is under way */
+	bool is_full;	     /* the index had no room: what it hasn't got must not stay a line */
+	bool is_stuck;	     /* see there */
+	bool has_dead;	     /* on the superblock's list since this life began */
+	bool is_closed;	     /* by its head, as it is now */
+	bool is_again;	     /* a footer that was just written is being read back */
+	bool is_window_sure; /* it was read a second time */
+	bool gives_up;	     /* it can't be closed, and stays as it is */
+	uint8_t pass;
+	uint8_t nr_reads, nr_closes; /* tries, of the segment */
+	int res;		     /* of the request */
+	uint64_t begin_ns;
+	uint32_t next;
+	uint32_t nr_slots; /* busy */
+	struct ssd_recover_slot slot[SSD_RECOVER_SLOTS];
+	uint8_t *slot_mem;
+	struct ssd_sync_wait sync;
+	/* One segment. */
+	uint32_t seg;
+	struct io_req req;
+	struct iovec iov;
+	struct ssd_unit unit;
 	uint8_t *block;
-	uint8_t *scan; /* a window of the segment */
-	uint64_t scan_start;
-	uint32_t scan_len;
-	bool is_full; /* the index had no room: what it hasn't got must not stay a line */
-	VEC(struct ssd_recover_tomb)
-	tombs;
+	uint8_t *scan; /* a window of it */
+	uint64_t scan_pos, scan_start;
+	uint32_t scan_len, scan_split;
+	struct ssd_footer *lines;
+	size_t lines_bytes;
+	uint32_t max_blocks;
+	uint32_t nr_blocks, block_at;
+	uint32_t nr_lines, line_at, nr_kept;
+	uint32_t walk;
 };
+
+/* ---- ssd_recover_seg.c ---- */
+
+void ssd_recover_seg_start(struct ssd_recover *r, uint32_t seg, enum ssd_recover_why why);
+/* One bounded piece of work; 0: it waits for a request. r->at is SSD_AT_OVER at the end. */
+int ssd_recover_seg_step(struct ssd_recover *r);
+
+/* ---- ssd_recover_key.c ---- */
+
+void ssd_recover_key_line(struct ssd_recover *r, const struct ssd_line *line);
+/* Does the line stay, as the purpose is? */
+bool ssd_recover_key_stays(struct ssd_recover *r, const struct ssd_line *line);
+/* Of r->seg, which is free: true when none is left. */
+bool ssd_recover_key_drop(struct ssd_recover *r);
+/* What was kept of tombstones without a record that they kill: true when none is left. */
+bool ssd_recover_key_end(struct ssd_recover *r);
 
 #endif

@@ -25,6 +25,7 @@ struct ssd_bind ssd_seg_bind(const struct ssd *s, uint32_t seg, uint64_t off)
 		.epoch = s->segs[seg].epoch,
 		.salt = s->segs[seg].salt,
 		.addr = ssd_seg_addr(s, seg) + off,
+		.low = s->segs[seg].low,
 	};
 }
 
@@ -113,6 +114,7 @@ void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_
 	e->ver = p->ver;
 	e->len = p->len;
 	e->hits = 0;
+	e->is_tomb = p->is_tomb;
 	ssd_index_set_ghost(&s->ix, e, p->is_ghost);
 	s->segs[p->seg].nr_entries++;
 	s->value_bytes += p->is_ghost ? 0 : p->len;
@@ -141,5 +143,18 @@ struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key)
 {
 	struct ssd_entry *e = ssd_index_find(&s->ix, key);
 
-	return e && !e->is_ghost && ssd_health_may_read(s) ? e : NULL;
+	return e && ssd_seg_serves(s, e) ? e : NULL;
+}
+
+bool ssd_seg_is_new(const struct ssd *s, uint32_t seg)
+{
+	return s->segs[seg].epoch > s->epoch_begin;
+}
+
+bool ssd_seg_serves(const struct ssd *s, const struct ssd_entry *e)
+{
+	bool is_final = !s->unread_epoch || ssd_seg_is_new(s, e->seg) ||
+			s->segs[e->seg].low > s->unread_epoch;
+
+	return !e->is_ghost && is_final && ssd_health_may_read(s);
 }

@@ -53,6 +53,16 @@ int ssd_stream_init(struct ssd *s)
 	return err;
 }
 
+uint64_t ssd_stream_low(const struct ssd *s, uint32_t seg)
+{
+	uint64_t low = s->segs[seg].epoch;
+
+	for (uint32_t i = 0; i < SSD_STREAMS; i++)
+		if (s->stream[i].state != SSD_STREAM_CLOSED)
+			low = min_t(uint64_t, low, s->segs[s->stream[i].seg].epoch);
+	return low;
+}
+
 void ssd_stream_fini(struct ssd *s)
 {
 	for (uint32_t i = 0; i < SSD_STREAMS; i++) {

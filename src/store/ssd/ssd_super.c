@@ -12,6 +12,8 @@
 #include "base/container.h"
 #include "store/ssd/ssd_int.h"
 
+#define SUPER_JUMP 1023u
+
 /* As far apart as can be: one write that goes astray does not hit both. */
 uint64_t ssd_super_addr(const struct ssd *s, unsigned i)
 {
@@ -27,7 +29,7 @@ static bool super_is_zero(const uint8_t *block)
 static int super_read(struct ssd *s, uint8_t *block)
 {
 	struct ssd_super_info si;
-	unsigned nr_zero = 0, nr_newer = 0;
+	unsigned nr_zero = 0, nr_newer = 0, nr_good = 0;
 	bool is_there = false;
 	int err;
 
@@ -38,6 +40,7 @@ static int super_read(struct ssd *s, uint8_t *block)
 		nr_zero += super_is_zero(block);
 		err = ssd_format_super_check(block, &si);
 		nr_newer += err == -EPROTONOSUPPORT;
+		nr_good += !err;
 		if (err || (is_there && si.generation < s->super.generation))
 			continue;
 		s->super = si;
@@ -46,6 +49,9 @@ static int super_read(struct ssd *s, uint8_t *block)
 	/* One that is newer may be the one that counts. */
 	if (nr_newer)
 		return -EPROTONOSUPPORT;
+	/* The other may have been ahead, and versions hang on the generation. */
+	if (nr_good == 1)
+		s->super.generation += SUPER_JUMP;
 	return is_there ? 0 : nr_zero == 2 ? -ENOENT : -EUCLEAN;
 }
 

@@ -17,7 +17,18 @@ struct ssd_world {
 	uint64_t delay_max_ns; /* of the disk; 0: 20 us */
 	uint64_t dram_bytes;   /* > 0: a dram tier above */
 	struct store *top;
+	bool has_below; /* a tier that keeps all, below it */
+	bool is_early;	/* a new life is used while it recovers */
 };
+
+/* Until all that was there is known. */
+static inline void ssd_world_recover(struct ssd_world *sw)
+{
+	for (uint64_t n = 0; ssd_recover_is_reading(sw->s); n++) {
+		must(n < 10000000);
+		world_step(&sw->w);
+	}
+}
 
 static inline struct fake_disk *ssd_world_disk(struct ssd_world *sw)
 {
@@ -53,8 +64,15 @@ static inline int ssd_world_begin(struct ssd_world *sw)
 		store_set_push(sw->w.set, 0, sw->top);
 	}
 	store_set_push(sw->w.set, 0, s);
+	if (sw->has_below)
+		store_set_push(sw->w.set, 0, store_mem_create());
 	sw->s = ssd_of(s);
 	sw->s->straight = SSD_STRAIGHT_ALWAYS; /* whatever pages this machine has */
+	if (!sw->s->recover)
+		return 0;
+	store_set_open(sw->w.set);
+	if (!sw->is_early)
+		ssd_world_recover(sw);
 	return 0;
 }
 

@@ -108,7 +108,8 @@ static void causes(void **state)
 	}
 	assert_int_equal(world_put(&sw->w, 1, 1, 70000), 0);
 	assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), 0);
-	world_settle(&sw->w);
+	while (ssd_world_disk(sw)->nr_flight)
+		world_step(&sw->w);
 	h = health(sw);
 	assert_int_equal(wrote_all(&h), ssd_world_disk(sw)->written_bytes - before);
 	assert_true(h.wrote[STORE_WROTE_BACK] >= 8000 * LEN);
@@ -207,7 +208,8 @@ static void read_error(void **state)
 
 	care = (struct store_ssd_care){.errors_max = UINT32_MAX, .faults_max = UINT32_MAX};
 	sw = world();
-	store_set_push(sw->w.set, 0, store_mem_create());
+	sw->has_below = true;
+	ssd_world_again(sw);
 	fill(sw, 0, 4);
 	wi.io.key = world_key(1);
 	assert_int_equal(world_run(&sw->w, 0, &wi), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ssd_recover.c: what is found again after a clean end, a kill and a power cut; a bit turned over
+ * ssd_recover*.c: what is found again after a clean end, a kill and a power cut, and what is served
+ * and changed before all of it is; a bit turned over
  * anywhere in the image, every one of its sectors, costs at most what is in that segment; files
  * that are somebody else's, too new, damaged or too small are refused.
  */
@@ -295,37 +296,128 @@ static void unreadable(void **state)
 	ssd_world_destroy(sw);
 }
 
-/* Every I/O of a recovery fails once: refused, or all that is served is right. */
+/*
+ * Every request of a recovery fails once, in each way: refused, or all that is served is right, now
+ * and in the life after. What is read twice isn't lost by one that fails.
+ */
 static void nth_failure(void **state)
 {
+	static const enum fake_fault kinds[] = {FAKE_READ_EIO,	FAKE_READ_FLIP,	 FAKE_READ_STALE,
+						FAKE_WRITE_EIO, FAKE_WRITE_LOST, FAKE_WRITE_SHORT,
+						FAKE_SYNC_EIO};
 	struct ssd_world *sw = filled();
 	struct fake_disk *d = ssd_world_disk(sw);
 	uint8_t *image = malloc(d->dev.bytes);
-	unsigned nr_refused = 0;
+	unsigned nr_refused = 0, nr = 0, nr_whole = 0;
 
 	ssd_world_crash(sw, FAKE_KILL);
+	for (uint32_t i = 0; i < 20; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+	fake_disk_crash(d, FAKE_KILL);
 	ssd_world_end(sw);
+	fake_disk_revive(d);
 	assert_non_null(image);
 	memcpy(image, d->now, d->dev.bytes);
-	for (uint32_t n = 1;; n++) {
-		memcpy(d->now, image, d->dev.bytes);
-		d->fail_at = n;
-		if (ssd_world_begin(sw)) {
-			nr_refused++;
-			continue;
+	for (unsigned k = 0; k < ARRAY_SIZE(kinds); k++) {
+		for (uint32_t n = 1;; n++, nr++) {
+			memcpy(d->now, image, d->dev.bytes);
+			d->nth_kind = kinds[k];
+			d->nth_left = n;
+			if (ssd_world_begin(sw)) {
+				nr_refused++;
+				continue;
+			}
+			if (d->nth_left) {
+				d->nth_left = 0;
+				assert_int_equal(nr_there(sw), NR_KEYS);
+				ssd_world_end(sw);
+				break;
+			}
+			nr_whole += nr_there(sw) == NR_KEYS;
+			ssd_world_again(sw);
+			nr_there(sw);
+			ssd_world_end(sw);
 		}
-		if (d->fail_at) {
-			assert_int_equal(nr_there(sw), NR_KEYS);
-			break;
-		}
-		nr_there(sw);
-		ssd_world_again(sw);
-		nr_there(sw);
-		ssd_world_end(sw);
 	}
-	d->fail_at = 0;
-	print_message("%u of the failures made it refuse\n", nr_refused);
+	print_message("%u failures, %u made it refuse, %u cost nothing\n", nr, nr_refused,
+		      nr_whole);
+	assert_true(nr_whole + nr_refused >= nr - nr / 10);
+	memcpy(d->now, image, d->dev.bytes);
+	assert_int_equal(ssd_world_begin(sw), 0);
 	free(image);
+	ssd_world_destroy(sw);
+}
+
+/* Whether it was there isn't known yet. */
+static void del(struct ssd_world *sw, uint32_t no)
+{
+	int res = world_op(&sw->w, STORE_DEL, no);
+
+	assert_true(res == 0 || res == -ENOENT);
+}
+
+/* One turn after the other: what is put, deleted and asked for before anything was found again. */
+static void early(void **state)
+{
+	uint64_t seed = unit_seed(13);
+
+	for (unsigned n = 0; n < 60; n++) {
+		struct ssd_world *sw = filled();
+		struct rng rng;
+		unsigned nr_old = 0;
+
+		rng_init(&rng, seed + n);
+		fake_disk_crash(ssd_world_disk(sw), FAKE_KILL);
+		ssd_world_end(sw);
+		fake_disk_revive(ssd_world_disk(sw));
+		sw->is_early = true;
+		assert_int_equal(ssd_world_begin(sw), 0);
+		assert_int_equal(world_get(&sw->w, 0, 1, LEN), -ENOENT);
+		for (unsigned i = 0; i < n; i++)
+			world_step(&sw->w);
+		assert_int_equal(world_put(&sw->w, 1, 2, LEN), 0);
+		del(sw, 2);
+		assert_int_equal(world_put(&sw->w, 3, 2, LEN), 0);
+		assert_int_equal(world_op(&sw->w, STORE_DEL, 3), 0);
+		del(sw, 4);
+		assert_int_equal(world_put(&sw->w, 4, 2, LEN), 0);
+		if (rng_chance(&rng, 1, 3)) /* in the middle of it */
+			ssd_world_crash(sw, FAKE_KILL);
+		sw->is_early = false;
+		ssd_world_recover(sw);
+		for (unsigned life = 0; life < 3; life++) {
+			assert_int_equal(world_get(&sw->w, 1, 2, LEN), 0);
+			assert_int_equal(world_get(&sw->w, 2, 1, LEN), -ENOENT);
+			assert_int_equal(world_get(&sw->w, 3, 1, LEN), -ENOENT);
+			assert_int_equal(world_get(&sw->w, 4, 2, LEN), 0);
+			nr_old = 0;
+			for (uint32_t i = 5; i < NR_KEYS; i++)
+				nr_old += world_get(&sw->w, i, 1, LEN) == 0;
+			assert_int_equal(nr_old + (world_get(&sw->w, 0, 1, LEN) == 0), NR_KEYS - 4);
+			ssd_world_again(sw);
+		}
+		assert_int_equal(sw->w.nr_alerts, 0);
+		ssd_world_destroy(sw);
+	}
+}
+
+/* The newest come first, and are served before the oldest are known. */
+static void newest_first(void **state)
+{
+	struct ssd_world *sw = filled();
+	unsigned nr = 0;
+
+	ssd_world_end(sw);
+	sw->is_early = true;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	while (world_get(&sw->w, NR_KEYS - 1, 1, LEN))
+		world_step(&sw->w);
+	assert_true(ssd_recover_is_reading(sw->s));
+	assert_int_equal(world_get(&sw->w, 0, 1, LEN), -ENOENT);
+	for (; ssd_recover_is_reading(sw->s); nr++)
+		world_step(&sw->w);
+	assert_true(nr > 0);
+	assert_int_equal(nr_there(sw), NR_KEYS);
 	ssd_world_destroy(sw);
 }
 
@@ -341,6 +433,8 @@ int main(void)
 		cmocka_unit_test(too_small),
 		cmocka_unit_test(unreadable),
 		cmocka_unit_test(nth_failure),
+		cmocka_unit_test(early),
+		cmocka_unit_test(newest_first),
 		cmocka_unit_test(truncated),
 		cmocka_unit_test(every_sector_flipped),
 	};
