@@ -41,15 +41,15 @@ static void back_end(struct dram_back *b, int res)
 	e->is_back = false;
 	/*
 	 * One that was put or deleted over meanwhile is no loss, nor one that is dead below: what
-	 * killed it came after it.
+	 * killed it came after it, nor one that the tier below doesn't think worth keeping.
 	 */
-	if (res && res != -ESTALE && d->flush_head && (e->is_linked || res == -EILSEQ))
+	if (res && res != -ESTALE && res != -EDQUOT && d->flush_head && (e->is_linked || res == -EILSEQ))
 		d->flush_res = -ENOSPC;
 	/*
 	 * -ESTALE: a del that failed half way has killed it below. Otherwise it is a victim that
 	 * can't be saved.
 	 */
-	if (e->is_linked && res && res != -ESTALE && b->is_victim)
+	if (e->is_linked && res && res != -ESTALE && res != -EDQUOT && b->is_victim)
 		counter_add(&d->count.lost, 1);
 	if (e->is_linked && (res == -ESTALE || (res && b->is_victim)))
 		dram_value_drop(d, e);

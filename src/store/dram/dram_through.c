@@ -15,7 +15,6 @@
  *    if nobody had tried, until it is a victim or is flushed.
  *
  * Runs on the shard's owner.
- * tidy: no-test: test/model/m_ssd has it, whole lives with crashes at each level
  */
 #include "store/dram/dram_back_int.h"
 

@@ -76,21 +76,21 @@ void ssd_health_gone(struct ssd *s, uint16_t cls, bool was_used)
 	admit_gone(&s->health.admit, cls, was_used);
 }
 
-bool ssd_health_admits(struct ssd *s, const struct store_io *io)
+int ssd_health_admits(struct ssd *s, const struct store_io *io)
 {
 	const struct ssd_entry *e = ssd_seg_live(s, &io->key);
 	enum store_refused why;
 
 	/* It is there already and the same: nothing will be written. */
 	if (e && e->len == io->len && store_set_is_immutable(s->st.set))
-		return true;
+		return 0;
 	why = ssd_bad_has(s, &io->key) ? STORE_REFUSED_BAD : health_why_not(s);
 	if (why == STORE_NR_REFUSED && !health_is_worth_it(s, io))
 		why = STORE_REFUSED_POLICY;
 	if (why == STORE_NR_REFUSED)
-		return true;
+		return 0;
 	counter_add(&s->health.refused[why], 1);
-	return false;
+	return why == STORE_REFUSED_POLICY && s->st.tier ? -EDQUOT : -ENOSPC;
 }
 
 bool ssd_health_may_save(struct ssd *s)

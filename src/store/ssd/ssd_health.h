@@ -54,8 +54,8 @@ int ssd_health_room(const struct store_ssd_opts *o);
 int ssd_health_init(struct ssd *s); /* and what an earlier life left; blocking */
 void ssd_health_fini(struct ssd *s);
 
-/* Of a BUF. */
-bool ssd_health_admits(struct ssd *s, const struct store_io *io);
+/* Of a BUF: 0; -ENOSPC; -EDQUOT, to a tier above: it isn't worth it, and that is no failure. */
+int ssd_health_admits(struct ssd *s, const struct store_io *io);
 /* A value of the class is evicted. */
 void ssd_health_gone(struct ssd *s, uint16_t cls, bool was_used);
 bool ssd_health_may_read(const struct ssd *s);

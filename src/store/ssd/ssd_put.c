@@ -69,6 +69,7 @@ void ssd_put_buf(struct store *st, struct store_io *io)
 	struct ssd *s = ssd_of(st);
 	struct ssd_value *v = NULL;
 	struct ssd_entry *e = ssd_seg_live(s, &io->key);
+	int err;
 
 	if (e && io->flags & STORE_IF_ABSENT) {
 		store_done(io, -EEXIST);
@@ -82,8 +83,9 @@ void ssd_put_buf(struct store *st, struct store_io *io)
 		store_done(io, -EFBIG);
 		return;
 	}
-	if (!ssd_health_admits(s, io)) {
-		store_done(io, -ENOSPC);
+	err = ssd_health_admits(s, io);
+	if (err) {
+		store_done(io, err);
 		return;
 	}
 	if (!s->buf_head)
