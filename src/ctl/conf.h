@@ -59,7 +59,8 @@ struct conf_ns {
 	bool is_read_only;
 	uint8_t ack;	    /* enum conf_ack */
 	uint8_t write;	    /* enum conf_write */
-	uint64_t day_bytes; /* that go to its SSD; 0: no limit */
+	uint64_t day_bytes;  /* that go to its SSD; 0: no limit */
+	uint64_t rate_bytes; /* likewise a second */
 	unsigned line;	    /* in the file; 0: the command line's */
 	unsigned nr_tiers;
 	struct conf_tier tiers[CONF_TIERS_MAX];

@@ -111,6 +111,14 @@ static const struct opt namespace_rows[] = {
 	 .dflt = "0",
 	 .help = "Bytes a day that may go to its SSD tier, a quarter of them at once; 0: no "
 		 "limit"},
+	{.key = "write_rate",
+	 .kind = OPT_SIZE,
+	 OPT_FIELD(conf_ns, rate_bytes),
+	 .max = CONF_DAY_BYTES_MAX,
+	 .arg = "SIZE",
+	 .dflt = "0",
+	 .help = "Bytes a second that its values may be written to its SSD tier with, a tenth of "
+		 "them at once, so that reads of others find the device free; 0: no limit"},
 	{.key = "read_only",
 	 .kind = OPT_BOOL,
 	 OPT_FIELD(conf_ns, is_read_only),

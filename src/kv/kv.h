@@ -26,7 +26,7 @@ struct kv_ns_opts {
 	/* An ssd tier below: a file per shard in this folder, of ssd_bytes together; NULL: none. */
 	const char *ssd_path;
 	uint64_t ssd_bytes;
-	struct store_ssd_care ssd_care; /* day_bytes of the whole namespace */
+	struct store_ssd_care ssd_care; /* day_bytes, rate_bytes of the whole namespace */
 	/* A Store is answered when its value is durable on the ssd tier; includes is_through. */
 	bool is_acked_ssd;
 	bool is_through; /* what memory takes is written to the tier below at once */

@@ -93,6 +93,7 @@ int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 
 	care.is_through |= o->is_through || o->is_acked_ssd;
 	care.day_bytes = div_round_up(care.day_bytes, nr_shards);
+	care.rate_bytes = div_round_up(care.rate_bytes, nr_shards);
 	tier_name(kn, name, sizeof(name));
 	if (snprintf(path, sizeof(path), "%s/%s.%u.peal", o->ssd_path, name, shard) >=
 	    (int)sizeof(path))

@@ -165,6 +165,7 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	int err;
 
 	ko.ssd_care.day_bytes = o->ns[i].day_bytes;
+	ko.ssd_care.rate_bytes = o->ns[i].rate_bytes;
 	ko.ssd_care.min_free_bytes = o->ssd.min_free_bytes;
 	err = ssd ? peald_watch_add(n->watch, ssd->path, &ko.ssd_care.watch) : 0;
 	if (!err)

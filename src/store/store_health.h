@@ -98,6 +98,7 @@ struct ssd_watch_dev;
 struct store_ssd_care {
 	struct ssd_watch_dev *watch; /* NULL: nobody does */
 	uint64_t day_bytes;	     /* of this shard; 0: no limit */
+	uint64_t rate_bytes;	     /* likewise a second, of what is written for values */
 	uint64_t min_free_bytes;     /* that making the file has to leave to others */
 	/* That make it read-only, four times as many off, when they come faster than one a minute.
 	 * 0: 16; UINT32_MAX: never */

@@ -228,6 +228,7 @@ static struct store_ssd_care care_draw(struct m_ssd *ms)
 
 	return (struct store_ssd_care){
 		.watch = &ms->watch,
+		.rate_bytes = rng_chance(r, 1, 8) ? (32 + rng_below(r, 256)) << 20 : 0,
 		.errors_max = rng_chance(r, 3, 4) ? UINT32_MAX : 1 + (uint32_t)rng_below(r, 20),
 		.faults_max = rng_chance(r, 1, 2) ? UINT32_MAX : 0,
 	};

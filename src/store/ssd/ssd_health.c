@@ -109,6 +109,8 @@ void ssd_health_wrote(struct ssd *s, enum store_wrote why, uint64_t bytes)
 
 	counter_add(&h->wrote[why], bytes);
 	wear_budget_spend(&h->budget, bytes);
+	if (why != STORE_WROTE_FIRST)
+		pace_spend(&s->pace, bytes);
 	if (h->care.watch)
 		atomic_fetch_add_explicit(&h->care.watch->written_bytes, bytes,
 					  memory_order_relaxed);

@@ -31,6 +31,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "core/counter.h"
+#include "policy/pace.h"
 #include "policy/reinsert.h"
 #include "store/ssd/ssd_dev.h"
 #include "store/ssd/ssd_format.h"
@@ -374,6 +375,8 @@ struct ssd {
 	uint32_t nr_waits;
 	struct ssd_evict evict;
 	struct reinsert reinsert;
+	struct pace pace;	  /* of the device's writes */
+	struct timeout pace_wake; /* somebody asleep goes on writing */
 	struct ssd_counters count;
 	struct ssd_health health;
 	struct ssd_room room;
@@ -450,6 +453,8 @@ int ssd_stream_init(struct ssd *s);
 void ssd_stream_fini(struct ssd *s);
 /* The lowest epoch of those that are open together with this one: what recovery needs to know. */
 uint64_t ssd_stream_low(const struct ssd *s, uint32_t seg);
+/* A sync has failed: the open segments are lost. */
+void ssd_stream_lose(struct ssd *s);
 /* a->done() comes later, never from inside. */
 void ssd_log_append(struct ssd *s, struct ssd_append *a);
 int ssd_log_step(struct ssd *s);
@@ -457,8 +462,6 @@ int ssd_log_step(struct ssd *s);
 bool ssd_log_is_stuck(const struct ssd *s, unsigned stream);
 /* Nothing can become free: what waits for a segment fails. */
 void ssd_log_fail(struct ssd *s, unsigned stream, int res);
-/* A sync has failed: the open segments are lost. */
-void ssd_log_lose(struct ssd *s);
 /* The footer of an open stream, made at a clean end: its blocks and where they go. */
 uint32_t ssd_log_footer(struct ssd_stream *st, uint64_t *off);
 

@@ -5,6 +5,9 @@
  *     waiting -> placed: in the pack (short ones, tombstones) or as pieces -> queue -> SSD_DEPTH
  *                        writes under way -> done
  *
+ * Writes are paced when the namespace has a rate (policy/pace.h), of both streams together: what
+ * eviction keeps shares it with what comes.
+ *
  * A pack goes out when it is full, when something long comes, or when nothing of the stream is
  * being written, so that what comes meanwhile shares the next one. Writes end in any order; a write
  * that fails leaves a hole, and those whose records were in it are told. When the next record
@@ -99,12 +102,34 @@ static void pack_end(struct ssd_unit *u, int res)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/*
+ * The next write that may begin. Those with tombstones don't wait for the bucket, nor for others,
+ * and take what they write out of it; heads and footers likewise: whoever makes room for values by
+ * evicting never waits for those that wait for room.
+ */
+static struct ssd_unit *log_next(struct ssd_stream *st)
+{
+	struct ssd *s = st->s;
+	uint64_t now = reactor_turn_ns(s->st.owner), wait;
+	struct ssd_unit *u;
+
+	if (list_is_empty(&st->queue))
+		return NULL;
+	if (pace_may(&s->pace, now, &wait))
+		return list_first_entry(&st->queue, struct ssd_unit, node);
+	list_for_each_entry(u, &st->queue, node)
+		if (u->wants_verify)
+			return u;
+	if (!timeout_is_set(&s->pace_wake))
+		timeout_set(s->st.owner, &s->pace_wake, now + wait);
+	return NULL;
+}
+
 static void log_pump(struct ssd_stream *st)
 {
 	struct ssd_unit *u;
 
-	while (st->nr_writing < SSD_DEPTH && !list_is_empty(&st->queue)) {
-		u = list_first_entry(&st->queue, struct ssd_unit, node);
+	while (st->nr_writing < SSD_DEPTH && (u = log_next(st))) {
 		list_del(&u->node);
 		st->nr_writing++;
 		ssd_unit_submit(st->s, u);
@@ -530,6 +555,7 @@ int ssd_log_step(struct ssd *s)
 			log_run(st);
 			n++;
 		}
+		log_pump(st);
 		if (st->state == SSD_STREAM_OPEN && st->pack && !st->nr_writing &&
 		    list_is_empty(&st->queue)) {
 			pack_close(st);
@@ -552,39 +578,4 @@ void ssd_log_fail(struct ssd *s, unsigned stream, int res)
 		list_del(&a->node);
 		a->done(a, res);
 	}
-}
-
-/*
- * What was written since the last good sync may not be there, and what was acknowledged is in
- * doubt: ghosts, all of the segment, for nobody knows which. Its tombstones stay where they are.
- */
-static void lose_stream(struct ssd_stream *st)
-{
-	struct ssd *s = st->s;
-	struct ssd_rec_info ri;
-	struct ssd_entry *e;
-	uint32_t off;
-
-	if (st->state == SSD_STREAM_CLOSED)
-		return;
-	st->is_lost = true;
-	/* Its head may be what was lost, and no later sync would say so. */
-	if (st->state == SSD_STREAM_OPENING)
-		return;
-	for (uint32_t i = 0; i < st->nr_lines; i++) {
-		if (!ssd_format_line_get(&st->lines[i / SSD_LINES].line[i % SSD_LINES], &ri, &off))
-			continue;
-		e = ssd_index_find(&s->ix, &ri.key);
-		if (!e || e->seg != st->seg || e->off != off || e->is_ghost)
-			continue;
-		ssd_seg_ghost(s, e);
-		s->has_lost = true;
-	}
-}
-
-void ssd_log_lose(struct ssd *s)
-{
-	for (uint32_t i = 0; i < SSD_STREAMS; i++)
-		lose_stream(&s->stream[i]);
-	/* Those that are open go on to SEALING at the next turn. */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams that the log is appended to: their memory. A stream has packs for what is short, and
+ * The streams that the log is appended to: their memory, and their loss. A stream has packs for what is short, and
  * a line of the footer for each record of the segment that it has open, at most as many as values
  * of SSD_LINE_MEAN bytes fit. Made before the shard has an owner, ended when nothing is under way.
  * tidy: no-test: t_ssd.c goes through it
@@ -44,10 +44,17 @@ static int stream_init(struct ssd *s, uint8_t no)
 	return st->block_mem ? 0 : -ENOMEM;
 }
 
+/* The next turn goes on: ssd_log_step(). */
+static void stream_wake(struct timeout *t)
+{
+}
+
 int ssd_stream_init(struct ssd *s)
 {
 	int err = 0;
 
+	pace_init(&s->pace, s->health.care.rate_bytes, 0);
+	timeout_init(&s->pace_wake, stream_wake);
 	for (uint8_t i = 0; i < SSD_STREAMS && !err; i++)
 		err = stream_init(s, i);
 	return err;
@@ -65,6 +72,7 @@ uint64_t ssd_stream_low(const struct ssd *s, uint32_t seg)
 
 void ssd_stream_fini(struct ssd *s)
 {
+	timeout_cancel(&s->pace_wake);
 	for (uint32_t i = 0; i < SSD_STREAMS; i++) {
 		struct ssd_stream *st = &s->stream[i];
 
@@ -75,4 +83,39 @@ void ssd_stream_fini(struct ssd *s)
 		if (st->lines)
 			munmap(st->lines, (size_t)st->max_lines / SSD_LINES * SSD_BLOCK);
 	}
+}
+
+/*
+ * What was written since the last good sync may not be there, and what was acknowledged is in
+ * doubt: ghosts, all of the segment, for nobody knows which. Its tombstones stay where they are.
+ */
+static void lose_stream(struct ssd_stream *st)
+{
+	struct ssd *s = st->s;
+	struct ssd_rec_info ri;
+	struct ssd_entry *e;
+	uint32_t off;
+
+	if (st->state == SSD_STREAM_CLOSED)
+		return;
+	st->is_lost = true;
+	/* Its head may be what was lost, and no later sync would say so. */
+	if (st->state == SSD_STREAM_OPENING)
+		return;
+	for (uint32_t i = 0; i < st->nr_lines; i++) {
+		if (!ssd_format_line_get(&st->lines[i / SSD_LINES].line[i % SSD_LINES], &ri, &off))
+			continue;
+		e = ssd_index_find(&s->ix, &ri.key);
+		if (!e || e->seg != st->seg || e->off != off || e->is_ghost)
+			continue;
+		ssd_seg_ghost(s, e);
+		s->has_lost = true;
+	}
+}
+
+void ssd_stream_lose(struct ssd *s)
+{
+	for (uint32_t i = 0; i < SSD_STREAMS; i++)
+		lose_stream(&s->stream[i]);
+	/* Those that are open go on to SEALING at the next turn. */
 }

@@ -83,7 +83,7 @@ static void sync_ended(struct io_req *req, int res)
 	if (res < 0) {
 		list_splice_tail(&done, &sy->next);
 		ssd_health_error(s, STORE_ERROR_SYNC);
-		ssd_log_lose(s);
+		ssd_stream_lose(s);
 	}
 	sync_start(s);
 	while (!list_is_empty(&done)) {

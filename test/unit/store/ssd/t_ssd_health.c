@@ -119,6 +119,33 @@ static void causes(void **state)
 	ssd_world_destroy(sw);
 }
 
+/* Never faster than the rate and a burst, and never stuck: eviction, tombstones, a flush. */
+static void rate(void **state)
+{
+	enum { RATE = 64 << 20, BURST = RATE / 10 };
+	struct ssd_world *sw;
+	uint64_t begin, wrote, ns;
+
+	care = (struct store_ssd_care){.rate_bytes = RATE};
+	sw = world();
+	begin = sw->w.clock_ns;
+	wrote = ssd_world_disk(sw)->written_bytes;
+	for (uint32_t i = 0; i < 8000; i++) {
+		assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+		if (i % 500 == 0)
+			assert_int_equal(world_op(&sw->w, STORE_DEL, i), 0);
+	}
+	assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), 0);
+	ns = sw->w.clock_ns - begin;
+	wrote = ssd_world_disk(sw)->written_bytes - wrote;
+	assert_true(wrote > 4 * BURST);
+	/* A write and its debt more; never idle for long. */
+	assert_true((double)wrote <= (double)RATE * (double)ns / 1e9 + BURST + (4 << 20));
+	assert_true((double)wrote >= (double)RATE * (double)ns / 1e9 / 2);
+	assert_true(ssd_world_stats(sw).evictions > 0);
+	ssd_world_destroy(sw);
+}
+
 static void worn(void **state)
 {
 	struct ssd_watch_dev dev = {.may_write = true};
@@ -400,11 +427,11 @@ static void no_space(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(causes),   cmocka_unit_test(worn),
-		cmocka_unit_test(budget),   cmocka_unit_test(read_error),
-		cmocka_unit_test(trips),    cmocka_unit_test(forgives),
-		cmocka_unit_test(retires),  cmocka_unit_test(sync_error),
-		cmocka_unit_test(no_space),
+		cmocka_unit_test(causes),     cmocka_unit_test(rate),
+		cmocka_unit_test(worn),	      cmocka_unit_test(budget),
+		cmocka_unit_test(read_error), cmocka_unit_test(trips),
+		cmocka_unit_test(forgives),   cmocka_unit_test(retires),
+		cmocka_unit_test(sync_error), cmocka_unit_test(no_space),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
