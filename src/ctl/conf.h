@@ -57,11 +57,11 @@ struct conf_ns {
 	uint32_t max_keys;  /* 0: the daemon's */
 	bool is_immutable, has_immutable;
 	bool is_read_only;
-	uint8_t ack;	    /* enum conf_ack */
-	uint8_t write;	    /* enum conf_write */
+	uint8_t ack;	     /* enum conf_ack */
+	uint8_t write;	     /* enum conf_write */
 	uint64_t day_bytes;  /* that go to its SSD; 0: no limit */
 	uint64_t rate_bytes; /* likewise a second */
-	unsigned line;	    /* in the file; 0: the command line's */
+	unsigned line;	     /* in the file; 0: the command line's */
 	unsigned nr_tiers;
 	struct conf_tier tiers[CONF_TIERS_MAX];
 	unsigned nr_classes;

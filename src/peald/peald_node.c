@@ -122,7 +122,8 @@ static const char *node_why(int err, const struct conf_tier *ssd)
 		return " (its SSD files were written by a newer version)";
 	case -EXDEV:
 		return " (its SSD files are another namespace's, or were made with another number "
-		       "of reactors)";
+		       "of reactors: start with that number, or move them away; `peal fsck` says "
+		       "what they are)";
 	case -EUCLEAN:
 		return " (its SSD files are damaged, or none of ours)";
 	case -ENOSPC:

@@ -43,7 +43,8 @@ static void back_end(struct dram_back *b, int res)
 	 * One that was put or deleted over meanwhile is no loss, nor one that is dead below: what
 	 * killed it came after it, nor one that the tier below doesn't think worth keeping.
 	 */
-	if (res && res != -ESTALE && res != -EDQUOT && d->flush_head && (e->is_linked || res == -EILSEQ))
+	if (res && res != -ESTALE && res != -EDQUOT && d->flush_head &&
+	    (e->is_linked || res == -EILSEQ))
 		d->flush_res = -ENOSPC;
 	/*
 	 * -ESTALE: a del that failed half way has killed it below. Otherwise it is a victim that

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The streams that the log is appended to: their memory, and their loss. A stream has packs for what is short, and
- * a line of the footer for each record of the segment that it has open, at most as many as values
- * of SSD_LINE_MEAN bytes fit. Made before the shard has an owner, ended when nothing is under way.
+ * The streams that the log is appended to: their memory, and their loss. A stream has packs for
+ * what is short, and a line of the footer for each record of the segment that it has open, at most
+ * as many as values of SSD_LINE_MEAN bytes fit. Made before the shard has an owner, ended when
+ * nothing is under way.
  * tidy: no-test: t_ssd.c goes through it
  */
 #include <errno.h>
