@@ -42,8 +42,8 @@ def talk(engine, state, turns):
 def child(how):
     """One engine's life: `how` is a dict as main() makes it; its answer goes where it says."""
     engine = rig.Engine(
-        how['model'], how['uri'] or None, {'load': 'auto'}, num_gpu_blocks_override=33,
-        max_model_len=4096, max_num_batched_tokens=2048, disable_log_stats=False)
+        how['model'], how['uri'] or None, {'load': 'auto'}, num_gpu_blocks_override=27,
+        max_model_len=3328, max_num_batched_tokens=2048, disable_log_stats=False)
     talk(engine, [prompt(7, 1100)], [99])  # the first steps of a process are slow
     began = time.monotonic()
     seen = talk(engine, how['state'], range(*how['turns']))

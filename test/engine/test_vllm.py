@@ -276,7 +276,9 @@ def test_killed(engine, daemon, cold, monkeypatch, when):
 
 def test_stopped(engine, daemon, cold):
     """SIGSTOP for 10 s: requests are computed meanwhile, and what comes late hits nobody."""
-    cold(1, SHORT), cold(11, SHORT)
+    for seed in (1, 11):
+        check(engine, cold, seed, SHORT)  # whatever the tests before have done, they are stored now
+        check(engine, cold, seed, SHORT, by_hand(SHORT))
     began = time.monotonic()
     daemon.process.send_signal(signal.SIGSTOP)
     try:
