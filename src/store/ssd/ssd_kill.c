@@ -9,6 +9,10 @@
  * A value that is just being saved by eviction is a record that is still to come: its killer waits;
  * and eviction saves none that is being killed.
  *
+ * One that failed may be on the medium all the same, and a recovery would heed it. In an immutable
+ * set, where a fill of a value that is here has nothing to do, the value is no more here then: else
+ * what is put afterwards, and acknowledged, would hang on the record that the tombstone kills.
+ *
  * While a recovery reads, a key that was killed stays in the index as a ghost, so that what is
  * found of it later is known to be dead (ssd_recover_key.c); and until it knows the epochs nobody
  * knows a barrier: killers wait.
@@ -59,6 +63,8 @@ static void kill_done(struct ssd_append *a, int res)
 		ssd_seg_enter(s, &io->key, &p);
 	else if (!res && e && e->ver < k->ver)
 		ssd_seg_drop(s, e);
+	else if (res && e && e->ver < k->ver && store_set_is_immutable(s->st.set))
+		ssd_seg_ghost(s, e);
 	list_add_head(&s->free_kills, &k->node);
 	k->io = NULL;
 	ssd_frame(io)->killed(io, res);

@@ -256,12 +256,15 @@ void ssd_put(struct store *st, struct store_io *io)
 }
 
 /*
- * Is the record as durable as the set's acknowledgements? What recovery read may be what a failed
- * sync left in a cache.
+ * Is the record whole, and as durable as the set's acknowledgements? Of what was found by going
+ * through a segment only the heads were looked at, and a crash may have torn the rest; what
+ * recovery read may be what a failed sync left in a cache.
  */
 static bool put_is_kept(const struct ssd *s, const struct ssd_entry *e)
 {
-	return !s->opts.is_durable || s->segs[e->seg].epoch > s->epoch_begin;
+	const struct ssd_seg *seg = &s->segs[e->seg];
+
+	return !seg->is_scanned && (!s->opts.is_durable || seg->epoch > s->epoch_begin);
 }
 
 /* ---- fill ------------------------------------------------------------------------------------ */

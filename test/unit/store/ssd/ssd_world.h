@@ -19,6 +19,7 @@ struct ssd_world {
 	struct store *top;
 	bool has_below; /* a tier that keeps all, below it */
 	bool is_early;	/* a new life is used while it recovers */
+	bool is_immutable;
 };
 
 /* Until all that was there is known. */
@@ -52,6 +53,7 @@ static inline int ssd_world_begin(struct ssd_world *sw)
 	if (err)
 		return err;
 	world_init_sim(&sw->w, 1, 1, &sim);
+	sw->w.is_immutable = sw->is_immutable;
 	world_set(&sw->w, 1, sw->o.value_max);
 	if (sw->dram_bytes) {
 		assert_int_equal(store_dram_create(
