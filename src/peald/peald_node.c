@@ -87,7 +87,8 @@ static int node_reactor(struct peald_node *n, const struct conf *o, unsigned i)
 					: NODE_SPIN_NS,
 		.cpu = -1,
 	};
-	uint32_t nr_reqs = is_home ? NODE_ADMIN_REQS(o->vfu.max_clients) : NODE_REQS;
+	uint32_t nr_clients = o->vfu.max_clients ? o->vfu.max_clients : VFU_CLIENTS_DEFAULT;
+	uint32_t nr_reqs = is_home ? NODE_ADMIN_REQS(nr_clients) : NODE_REQS;
 	int err = env_linux_create(NODE_IO_DEPTH, &ro.env);
 
 	if (err)

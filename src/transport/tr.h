@@ -62,9 +62,10 @@ struct tr {
 	const struct tr_ops *ops;
 };
 
+#define VFU_CLIENTS_DEFAULT 64u
 struct vfu_opts {
 	const char *dir;      /* <dir>/cntrl is the socket */
-	unsigned max_clients; /* 0 = 64 */
+	unsigned max_clients; /* 0 = VFU_CLIENTS_DEFAULT */
 	uint64_t poll_ns;     /* sleep bound while stock guests are attached, 0 = 5 ms */
 	bool is_busy;	      /* never sleep */
 	/* NULL: off; else each controller's SQEs and CQEs go to a file there (transport/replay) */

@@ -23,7 +23,6 @@
 #include "core/fd_drop.h"
 #include "transport/vfu/vfu_int.h"
 
-#define VFU_CLIENTS_DEFAULT 64
 #define VFU_POLL_NS_DEFAULT (5 * MONO_NS_PER_MS)
 #define VFU_BACKLOG 64
 #define VFU_ACCEPT_BUDGET 16
