@@ -45,9 +45,10 @@ struct run {
 	uint64_t *lats;
 };
 
+/* Of 0 seconds: after one. */
 static bool is_over(const struct run *r)
 {
-	return r->is_put ? r->next == r->nr : mono_ns() >= r->until_ns;
+	return r->is_put ? r->next == r->nr : r->next && mono_ns() >= r->until_ns;
 }
 
 /* Puts at a rate wait for their time. */
@@ -122,7 +123,7 @@ static void hint(struct run *r)
 	uint64_t start_ns;
 	ssize_t n;
 
-	while (!is_over(r)) {
+	while (mono_ns() < r->until_ns) {
 		for (unsigned i = 0; i < r->depth; i++)
 			h[i] = (struct peal_hint){
 				.key = bench_key(r->first + rng_below(&r->rng, r->nr)),
