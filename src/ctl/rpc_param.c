@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_mem.h"
 #include "base/must.h"
 #include "base/parse.h"
 #include "ctl/rpc.h"
@@ -124,7 +125,7 @@ static int param_bad(const struct rpc_param *p, const json_t *v, char *text)
 	rpc_param_expected(p, expected);
 	snprintf(text, RPC_TEXT_BYTES, "%s: %.100s is not good, expected %.300s", p->name,
 		 got ? got : "this", expected);
-	free(got);
+	json_mem_free(got);
 	return -EINVAL;
 }
 
