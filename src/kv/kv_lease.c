@@ -14,14 +14,17 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "base/container.h"
+#include "base/hash.h"
 #include "base/must.h"
 #include "kv/kv_int.h"
 
 #define KV_LEASE_GRACE_MS 500u
 #define KV_LEASE_AWAKE_NS 300000u
 #define KV_LEASE_SLOTS (KV_LEASES_MAX + TGT_CTRLS_MAX * KV_LEASES_SURE)
+#define KV_LEASE_BUCKETS 256u
 static_assert(KV_LEASE_SLOTS <= 0xffff, "the slot of an id");
 
 struct kv_lease {
@@ -31,15 +34,16 @@ struct kv_lease {
 	uint32_t gen;
 	uint32_t next_free;
 	uint16_t ctrl;
-	bool is_pin;	      /* by a HINT: */
-	struct store_key key; /* of that */
+	struct store_key key; /* pinned by a HINT: */
+	struct list pin;      /* in its bucket; not linked: no such pin */
 	bool is_held;	      /* false: free, or being released */
 };
 
 struct kv_lease_table {
 	struct tgt_worker *worker;
 	struct counter nr_busy;
-	uint32_t nr_pins;
+	uint64_t seed;			    /* of the buckets: keys are a client's choice */
+	struct list pins[KV_LEASE_BUCKETS]; /* by key */
 	uint32_t first_free;
 	struct counter ctrl_bytes[TGT_CTRLS_MAX], ctrl_nr[TGT_CTRLS_MAX];
 	struct kv_lease lease[KV_LEASE_SLOTS];
@@ -65,7 +69,7 @@ static void lease_end(struct kv_lease *l)
 {
 	lease_account(l->table, l->ctrl, (uint64_t)-1, -(uint64_t)l->view.value_len);
 	l->is_held = false;
-	l->table->nr_pins -= l->is_pin;
+	list_del(&l->pin);
 	if (++l->gen == 0) /* an id of 0 says "none" */
 		l->gen = 1;
 	timeout_cancel(&l->timeout);
@@ -105,7 +109,6 @@ static struct kv_lease *lease_take(struct kv_lease_table *t, uint16_t ctrl, stru
 	view->st = NULL;
 	l->ctrl = ctrl;
 	l->is_held = true;
-	l->is_pin = false;
 	timeout_set(t->worker->reactor, &l->timeout,
 		    reactor_now_ns(t->worker->reactor) + (uint64_t)ms * 1000000u);
 	return l;
@@ -120,6 +123,11 @@ uint64_t kv_lease_add(struct kv_lease_table *t, uint16_t ctrl, struct store_view
 	return (uint64_t)l->gen << 32 | t->worker->id << 16 | (uint32_t)(l - t->lease);
 }
 
+static struct list *lease_pins(struct kv_lease_table *t, const struct store_key *key)
+{
+	return &t->pins[hash_xxh3(key->b, key->len, t->seed) % KV_LEASE_BUCKETS];
+}
+
 bool kv_lease_pin(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view,
 		  const struct store_key *key, uint32_t ms)
 {
@@ -127,20 +135,17 @@ bool kv_lease_pin(struct kv_lease_table *t, uint16_t ctrl, struct store_view *vi
 
 	if (!l)
 		return false;
-	l->is_pin = true;
 	l->key = *key;
-	t->nr_pins++;
+	list_add_tail(lease_pins(t, key), &l->pin);
 	return true;
 }
 
 bool kv_lease_unpin(struct kv_lease_table *t, uint16_t ctrl, const struct store_key *key)
 {
-	struct kv_lease *l = t->lease;
+	struct list *pins = lease_pins(t, key);
+	struct kv_lease *l;
 
-	for (uint32_t left = t->nr_pins; left; l++) {
-		if (!l->is_held || !l->is_pin)
-			continue;
-		left--;
+	list_for_each_entry(l, pins, pin) {
 		if (l->ctrl != ctrl || !store_key_equal(&l->key, key))
 			continue;
 		lease_end(l);
@@ -165,6 +170,9 @@ bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id)
 
 void kv_lease_drop_ctrl(struct kv_lease_table *t, uint16_t ctrl)
 {
+	/* One that is enabled and disabled in a loop doesn't make us walk the table each time. */
+	if (counter_get(&t->ctrl_nr[ctrl % TGT_CTRLS_MAX]) == 0)
+		return;
 	for (uint32_t i = 0; i < KV_LEASE_SLOTS; i++)
 		if (t->lease[i].is_held && t->lease[i].ctrl == ctrl)
 			lease_end(&t->lease[i]);
@@ -195,10 +203,15 @@ struct kv_lease_table *kv_lease_table_create(struct tgt_worker *w)
 	if (!t)
 		return NULL;
 	t->worker = w;
+	if (getrandom(&t->seed, sizeof(t->seed), GRND_NONBLOCK) != sizeof(t->seed))
+		t->seed = reactor_now_ns(w->reactor);
+	for (uint32_t i = 0; i < KV_LEASE_BUCKETS; i++)
+		list_init(&t->pins[i]);
 	for (uint32_t i = 0; i < KV_LEASE_SLOTS; i++) {
 		t->lease[i].table = t;
 		t->lease[i].gen = 1;
 		t->lease[i].next_free = i + 1;
+		list_init(&t->lease[i].pin);
 		timeout_init(&t->lease[i].timeout, lease_expired);
 	}
 	return t;
