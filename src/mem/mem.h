@@ -124,6 +124,8 @@ struct mem_flow {
 	struct list ready; /* transfers with something left to walk */
 	uint32_t turn;	   /* that inline_bytes is of */
 	uint32_t inline_bytes;
+	/* the owner's: nobody waits for its transfers any more, each ends with -ECANCELED */
+	bool is_stopped;
 };
 void mem_flow_init(struct mem_flow *f);
 

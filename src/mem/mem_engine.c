@@ -144,6 +144,10 @@ static enum mem_step_res mem_step(struct mem_engine *e, struct mem_xfer *x,
 	uint32_t len = (uint32_t)min_t(uint64_t, left, MEM_CHUNK_BYTES - x->pos % MEM_CHUNK_BYTES);
 	enum mem_step_res res = MEM_STEP_MORE;
 
+	if (!x->job && !x->err && unlikely(mem_flow_of(e, x)->is_stopped)) {
+		mem_fail(x, -ECANCELED);
+		budget->pieces--;
+	}
 	if (!x->job && !x->err) {
 		if (budget->bytes < len && !budget->is_cut)
 			return MEM_STEP_BLOCKED;

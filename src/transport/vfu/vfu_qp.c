@@ -404,9 +404,9 @@ static __attribute__((noinline)) int vfu_qp_serve_all(struct vfu_worker *w)
 		max = vfu_share_turn(w, s, &since);
 		nr = max ? vfu_qp_serve(w, s, max) : 0;
 		if (nr) {
-			vfu_share_spent(w, s, nr, &since);
 			if (!list_is_empty(&w->dirty))
 				vfu_qp_flush_all(w);
+			vfu_share_spent(w, s, nr, &since);
 		}
 		nr_served += nr || !max;
 		nr_active += since.ns - s->seen_ns < VFU_ACTIVE_NS;

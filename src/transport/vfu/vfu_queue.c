@@ -107,6 +107,7 @@ static void vfu_queue_sq_del_at(struct mbox_msg *m)
 	struct tgt_req *req;
 
 	list_del(&sq->node);
+	vfu_share_dying(sq->share);
 	if (!sq->dev->has_wake)
 		w->nr_stock--;
 	else

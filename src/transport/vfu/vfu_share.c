@@ -39,12 +39,24 @@ static void vfu_share_changed(struct vfu_worker *w)
 
 void vfu_share_add(struct vfu_worker *w, struct vfu_share *s)
 {
+	s->nr_live++;
+	s->flow.is_stopped = false;
 	if (s->nr_queues++)
 		return;
 	s->debt = 0;
 	list_add_tail(&w->shares, &s->node);
 	w->nr_shares++;
 	vfu_share_changed(w);
+}
+
+/*
+ * Of a client that has gone, or gives up all its queues here, nobody sees what is still copied: a
+ * thousand large values would keep it here, and a stop waiting, for half a minute.
+ */
+void vfu_share_dying(struct vfu_share *s)
+{
+	must(s->nr_live > 0);
+	s->flow.is_stopped = --s->nr_live == 0;
 }
 
 void vfu_share_del(struct vfu_worker *w, struct vfu_share *s)
@@ -127,31 +139,44 @@ void vfu_share_queues(struct vfu_dev *d, int more)
 					  memory_order_relaxed);
 }
 
-/* All of its client's, here. */
-static uint32_t vfu_share_taken(const struct vfu_share *s)
+static uint32_t vfu_share_taken_in(const struct vfu_share *s, const struct list *sqs)
 {
 	const struct vfu_sq *sq;
 	uint32_t nr = 0;
 
-	list_for_each_entry(sq, &s->sqs, node)
-		nr += sq->sq.nr_inflight;
+	list_for_each_entry(sq, sqs, node)
+		nr += sq->share == s ? sq->sq.nr_inflight : 0;
 	return nr;
 }
 
+/* All of its client's, here: those of queues that it is deleting, too. */
+static uint32_t vfu_share_taken(const struct vfu_worker *w, const struct vfu_share *s)
+{
+	return vfu_share_taken_in(s, &s->sqs) + vfu_share_taken_in(s, &w->held) +
+	       vfu_share_taken_in(s, &w->dying);
+}
+
+/*
+ * The last of the pool, from its end on:
+ *
+ *	1/32              for clients that have none, one each
+ *	others' sure part for who has fewer than it is sure of
+ *	1/32              for queues that have none, one each: a client's small one beside its flood
+ *
+ * AERs wait for ever: nobody is served because of those.
+ */
 uint32_t vfu_share_reqs(const struct vfu_sq *sq)
 {
 	const struct vfu_worker *w = sq->w;
-	uint32_t nr_free = w->tw->reqs.nr_free, keep = w->tw->reqs.nr / 16, taken, aers;
+	uint32_t nr_free = w->tw->reqs.nr_free, keep = w->tw->reqs.nr / 32, taken;
+	uint32_t aers = sq->sq.qid ? 0 : TGT_AERS_MAX;
 
 	if (likely(nr_free > w->nr_kept))
 		return nr_free - w->nr_kept;
-	taken = vfu_share_taken(sq->share);
+	taken = vfu_share_taken(w, sq->share);
 	if (nr_free > keep && taken < vfu_share_sure(w))
 		return min_t(uint32_t, nr_free - keep, vfu_share_sure(w) - taken);
-	/*
-	 * The last of them are for queues that have none, one each. AERs wait for ever: a queue
-	 * isn't served because it has some.
-	 */
-	aers = sq->sq.qid ? 0 : TGT_AERS_MAX;
-	return nr_free && sq->sq.nr_inflight <= aers;
+	if (nr_free > w->nr_kept - keep)
+		return sq->sq.nr_inflight <= aers;
+	return nr_free && taken <= aers;
 }

@@ -241,13 +241,66 @@ static void test_requests(void **state)
 	rig_fini(&r);
 }
 
+static void ask(struct peer *p, uint16_t qid, unsigned nr)
+{
+	struct nvme_sqe sqe;
+
+	for (uint16_t i = 0; i < nr; i++) {
+		sqe = peer_read_sqe(i, RIG_DATA, 64, 1);
+		peer_submit(p, qid, &sqe);
+	}
+	peer_ring(p, qid);
+}
+
+/* One each from many queues isn't much more than many from one. */
+static void test_requests_of_queues(void **state)
+{
+	struct rig r = {.nr_reqs = 512};
+	struct peer a, b;
+
+	rig_init(&r, 1, &(struct vfu_opts){.max_clients = 4});
+	attach(&r, &a, 30, 256);
+	attach(&r, &b, 1, 256);
+	r.is_held = true;
+	ask(&a, 1, 250);
+	ask(&a, 2, 250);
+	rig_until(&r, r.nr_held >= 400);
+	rig_steps(&r, 200);
+	for (uint16_t qid = 3; qid <= 30; qid++)
+		ask(&a, qid, 1);
+	rig_steps(&r, 200);
+	assert_true(r.nr_held <= 512 - 16 - 64);
+	r.is_held = false;
+	rig_let_go(&r, NVME_ST_OK);
+	peer_close(&a);
+	peer_close(&b);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	rig_fini(&r);
+}
+
+/* What a client that has gone was still to get isn't copied. */
+static void test_gone(void **state)
+{
+	struct rig r = {.nr_reqs = 2048, .clock_ns = CLOCK_NS};
+	uint64_t before;
+	struct peer a;
+
+	rig_init(&r, 1, NULL);
+	attach(&r, &a, 4, 256);
+	outstanding(&r, &a);
+	before = mem_engine_work(r.node.workers[0]->engine);
+	peer_close(&a);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	assert_true(mem_engine_work(r.node.workers[0]->engine) - before <= 8 * MIB);
+	rig_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_small_beside_large),
-		cmocka_unit_test(test_small_beside_many),
-		cmocka_unit_test(test_clients_not_queues),
-		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_small_beside_large), cmocka_unit_test(test_small_beside_many),
+		cmocka_unit_test(test_clients_not_queues), cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_requests_of_queues), cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
