@@ -205,8 +205,6 @@ void mem_xfer_submit_run(struct mem_engine *e, struct mem_xfer *x, const struct 
 /* Any thread. */
 const struct mem_engine_stats *mem_engine_stats(const struct mem_engine *e);
 uint64_t mem_engine_bytes(const struct mem_engine *e);
-/* Where transfers go that name no flow. */
-struct mem_flow *mem_engine_flow(struct mem_engine *e);
 /* What a flow may have inside submit in a turn: less than MEM_INLINE_BYTES while others wait. */
 void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes);
 /*

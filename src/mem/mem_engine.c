@@ -391,11 +391,6 @@ uint64_t mem_engine_bytes(const struct mem_engine *e)
 	return counter_get(&e->stats.bytes);
 }
 
-struct mem_flow *mem_engine_flow(struct mem_engine *e)
-{
-	return &e->flow;
-}
-
 void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes)
 {
 	e->inline_max = inline_bytes;

@@ -13,7 +13,7 @@ void tgt_sq_init(struct tgt_sq *sq, const struct tgt_sq_ops *ops, struct tgt_ctr
 	sq->worker = w;
 	sq->qid = qid;
 	sq->marks = qid ? 0 : TGT_SQ_ADMIN;
-	sq->flow = mem_engine_flow(w->engine);
+	sq->flow = NULL; /* the engine's own, unless the transport gives it its client's */
 	sq->nr_inflight = 0;
 	sq->nr_cmds = sq->read_bytes = sq->write_bytes = 0;
 	list_init(&sq->reqs);
