@@ -266,6 +266,9 @@ static int replay_half(struct replay_cmd *c, struct replay_run **run, struct rep
 	c->p = c->cli->p;
 	h->down_ns = mono_ns() - start_ns;
 	replay_tiers_again(&r->tiers);
+	/* It serves while it recovers: what is there is known behind that. */
+	if (r->tiers.nr && replay_tiers_recovered(c->cli, r->nsid))
+		return replay_fail_peal("waiting for what was there, half way");
 	nr = replay_residents(c->p);
 	if (nr < 0 || replay_run_create(c->p, &c->run, run))
 		return replay_fail_peal("beginning again, half way");

@@ -6,13 +6,16 @@
 #include "cli/replay_tiers.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/mono.h"
 #include "cli/cli_rpc.h"
 
 #define TIERS_RPC_MS 5000
+#define TIERS_RECOVER_NS 60000000000ull
 
 /* What the process wrote to where it must be read from again; false: we may not know. */
 static bool tiers_written(int pid, uint64_t *bytes)
@@ -134,4 +137,39 @@ void replay_tiers_again(struct replay_tiers *rt)
 	for (unsigned i = 0; i < rt->nr; i++)
 		rt->t[i].hits_base = rt->t[i].puts_base = 0;
 	rt->written_base = 0;
+}
+
+static bool tiers_recover(const json_t *tiers)
+{
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach(tiers, i, o)
+	{
+		if (json_is_true(json_object_get(json_object_get(o, "health"), "recovering")))
+			return true;
+	}
+	return false;
+}
+
+int replay_tiers_recovered(const struct cli *c, uint32_t nsid)
+{
+	uint64_t until_ns = mono_ns() + TIERS_RECOVER_NS;
+	bool is_over = false;
+	struct cli_rpc r;
+	json_t *stats;
+	int err = 0;
+
+	while (!is_over && !err) {
+		err = cli_rpc_open(c, &r);
+		stats = err ? NULL : tiers_call(&r, "stats");
+		is_over = !tiers_recover(tiers_of(stats, nsid));
+		json_decref(stats);
+		cli_rpc_close(&r);
+		if (!is_over && mono_ns() > until_ns)
+			err = -ETIMEDOUT;
+		else if (!is_over)
+			poll(NULL, 0, 5);
+	}
+	return err;
 }

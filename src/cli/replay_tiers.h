@@ -37,6 +37,8 @@ int replay_tiers_begin(const struct cli *c, uint32_t nsid, struct replay_tiers *
 int replay_tiers_add(const struct cli *c, uint32_t nsid, struct replay_tiers *rt);
 /* Another life has begun, with counters of zero. */
 void replay_tiers_again(struct replay_tiers *rt);
+/* Waits until the tiers know what was there when the daemon started. 0 or -errno; -ETIMEDOUT. */
+int replay_tiers_recovered(const struct cli *c, uint32_t nsid);
 
 /* NULL: there is none of this name. */
 static inline const struct replay_tier *replay_tiers_find(const struct replay_tiers *rt,
