@@ -191,18 +191,28 @@ static void check(const struct fake_disk *d, const struct io_req *io)
 	must(len && io->off % grain == 0 && io->off + len <= d->dev.bytes);
 }
 
-/* One request, one fault: through a buffer in one piece. */
+/* One request, one fault: through a buffer in one piece, of the caller's to free. */
+static uint8_t *one_piece(const struct io_req *io, uint64_t *len)
+{
+	uint64_t at = 0;
+	uint8_t *buf;
+
+	*len = 0;
+	for (uint32_t i = 0; i < io->nr_iov; i++)
+		*len += io->iov[i].iov_len;
+	buf = malloc(*len);
+	must(buf);
+	for (uint32_t i = 0; i < io->nr_iov && io->op == IO_WRITE; at += io->iov[i++].iov_len)
+		memcpy(buf + at, io->iov[i].iov_base, io->iov[i].iov_len);
+	return buf;
+}
+
 static int do_readv(struct fake_disk *d, const struct io_req *io)
 {
-	uint64_t len = 0, at = 0;
-	uint8_t *buf;
-	int res;
+	uint64_t len, at = 0;
+	uint8_t *buf = one_piece(io, &len);
+	int res = do_read(d, buf, len, io->off);
 
-	for (uint32_t i = 0; i < io->nr_iov; i++)
-		len += io->iov[i].iov_len;
-	buf = malloc(len);
-	must(buf);
-	res = do_read(d, buf, len, io->off);
 	for (uint32_t i = 0; i < io->nr_iov; at += io->iov[i++].iov_len)
 		memcpy(io->iov[i].iov_base, buf + at, io->iov[i].iov_len);
 	free(buf);
@@ -211,17 +221,10 @@ static int do_readv(struct fake_disk *d, const struct io_req *io)
 
 static int do_writev(struct fake_disk *d, const struct io_req *io)
 {
-	uint64_t len = 0, at = 0;
-	uint8_t *buf;
-	int res;
+	uint64_t len;
+	uint8_t *buf = one_piece(io, &len);
+	int res = do_write(d, buf, len, io->off);
 
-	for (uint32_t i = 0; i < io->nr_iov; i++)
-		len += io->iov[i].iov_len;
-	buf = malloc(len);
-	must(buf);
-	for (uint32_t i = 0; i < io->nr_iov; at += io->iov[i++].iov_len)
-		memcpy(buf + at, io->iov[i].iov_base, io->iov[i].iov_len);
-	res = do_write(d, buf, len, io->off);
 	free(buf);
 	return res;
 }
@@ -372,13 +375,17 @@ void fake_disk_crash(struct fake_disk *d, enum fake_crash how)
 {
 	for (uint32_t i = 0; i < d->nr_flight; i++) {
 		struct io_req *io = d->flight[i].io;
+		uint64_t len;
+		uint8_t *buf;
 
 		if (io->op != IO_WRITE || rng_chance(&d->rng, 1, 3))
 			continue;
+		buf = one_piece(io, &len);
 		if (rng_chance(&d->rng, 1, 3))
-			put(d, io->off, io->iov->iov_base, io->iov->iov_len);
+			put(d, io->off, buf, len);
 		else
-			put_some(d, io->off, io->iov->iov_base, io->iov->iov_len);
+			put_some(d, io->off, buf, len);
+		free(buf);
 	}
 	crash_sectors(d, how);
 	d->is_dead = true;
