@@ -214,9 +214,21 @@ def test_weights(tmp_path):
     os.utime(at, ns=(1, 1))
     assert of() not in (first, second)
     assert of('dummy') == 'dummy:7'
-    hub = types.SimpleNamespace(model='org/model', revision=None, seed=0,
-                                hf_config=types.SimpleNamespace(_commit_hash='abc'))
-    assert _config.weights(hub, 'auto') == 'abc'
+    assert _config.weights(types.SimpleNamespace(model=str(at)), 'auto') == of()
+
+    def hub(commit, revision):
+        return _config.weights(types.SimpleNamespace(
+            model='org/model', revision=revision, seed=0,
+            hf_config=types.SimpleNamespace(_commit_hash=commit)), 'auto')
+
+    assert hub('a' * 40, 'main') == 'a' * 40
+    assert hub(None, 'b' * 40) == 'b' * 40
+    for commit, revision in [(None, None), (None, 'main'), ('abc', None)]:
+        with pytest.raises(ValueError, match='which weights'):
+            hub(commit, revision)
+    at.unlink()
+    with pytest.raises(ValueError, match='which weights'):
+        of(revision=None)
 
 
 # -- the scheduler's half

@@ -152,21 +152,36 @@ def _sample(path: str) -> bytes:
     return h.digest()
 
 
+def _file(path: str) -> bytes:
+    return f"{os.path.basename(path)} {os.stat(path).st_mtime_ns} ".encode() + _sample(path)
+
+
 def weights(model_config: Any, load_format: str) -> str:
-    """What says which weights these are: the commit of a hub's model; of a folder its weight files,
-    by name, size, time of change and samples; of random ones the seed."""
+    """What says which weights these are: the commit of a hub's model; of a file or a folder its
+    weight files, by name, size, time of change and samples; of random ones the seed.
+
+    Raises:
+        ValueError: nothing says so. A name or a branch doesn't: what is behind it may change, and
+            another model's values would be met.
+    """
     if str(load_format).endswith("dummy"):
         return f"dummy:{model_config.seed}"
     path = model_config.model
-    if not os.path.isdir(path):
-        commit = getattr(model_config.hf_config, "_commit_hash", None)
-        return str(commit or model_config.revision or "")
-    h = hashlib.blake2b(digest_size=16)
-    for name in sorted(os.listdir(path)):
-        if name.endswith(_WEIGHTS):
-            at = os.path.join(path, name)
-            h.update(f"{name} {os.stat(at).st_mtime_ns} ".encode() + _sample(at))
-    return f"files:{h.hexdigest()}"
+    files = [path] if os.path.isfile(path) else []
+    if os.path.isdir(path):
+        files = [os.path.join(path, n) for n in sorted(os.listdir(path)) if n.endswith(_WEIGHTS)]
+    if files:
+        h = hashlib.blake2b(digest_size=16)
+        for at in files:
+            h.update(_file(at))
+        return f"files:{h.hexdigest()}"
+    for commit in (getattr(model_config.hf_config, "_commit_hash", None), model_config.revision):
+        if commit and re.fullmatch(r"[0-9a-f]{40}", str(commit)):
+            return str(commit)
+    raise ValueError(
+        f"kv_connector_extra_config: revision is missing: {path} (revision {model_config.revision})"
+        " says neither by files nor by a commit which weights these are"
+    )
 
 
 def _config_digest(model_config: Any) -> str:
