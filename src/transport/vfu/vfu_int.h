@@ -159,12 +159,12 @@ struct vfu_share {
 	uint32_t nr_ready;    /* queues that had something last turn */
 };
 
-#define VFU_TURN_COST 32768u		   /* of several clients together: 2 us of copying */
-#define VFU_COMMAND_COST 4096u		   /* of one command, besides what it copies */
-#define VFU_NS_COST 16u			   /* of a nanosecond: what is copied in it */
-#define VFU_INLINE_LEAST 8192u		   /* copied at once, however many clients there are */
-#define VFU_DEBT_MAX (512 * VFU_TURN_COST) /* a millisecond: more is the scheduler's doing */
-#define VFU_ACTIVE_NS 1000000u		   /* a client counts so long after its last command */
+#define VFU_TURN_COST 32768u		  /* of several clients together: 2 us of copying */
+#define VFU_COMMAND_COST 4096u		  /* of one command, besides what it copies */
+#define VFU_NS_COST 16u			  /* of a nanosecond: what is copied in it */
+#define VFU_INLINE_LEAST 8192u		  /* copied at once, however many clients there are */
+#define VFU_DEBT_MAX (64 * VFU_TURN_COST) /* 128 us: more is the scheduler's doing */
+#define VFU_ACTIVE_NS 1000000u		  /* a client counts so long after its last command */
 
 void vfu_share_init(struct vfu_share *s);
 void vfu_share_add(struct vfu_worker *w, struct vfu_share *s); /* a queue more */
