@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "bench.h"
 #include "store/store.h"
+#include "store/store_make.h"
 
 #define KEYS 1000000u
 

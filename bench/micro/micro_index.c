@@ -24,6 +24,7 @@
 #include "core/reactor.h"
 #include "store/dram/dram_int.h"
 #include "store/store.h"
+#include "store/store_make.h"
 
 #define BURST 64u
 #define ROUNDS 9

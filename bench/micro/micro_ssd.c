@@ -28,6 +28,8 @@
 #include "core/reactor.h"
 #include "peal/seal.h"
 #include "store/store.h"
+#include "store/store_make.h"
+#include "store/store_read.h"
 
 #define ROUNDS 9u
 #define DEPTH_MAX 64u

@@ -16,6 +16,7 @@
 #include "base/container.h"
 #include "base/must.h"
 #include "kv/kv_int.h"
+#include "store/store_read.h"
 
 static struct tgt_req *get_req(struct kv_get *get)
 {

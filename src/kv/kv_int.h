@@ -9,6 +9,8 @@
 
 #include "kv/kv.h"
 #include "peal/vendor.h"
+#include "store/store_read.h"
+#include "store/store_make.h"
 
 #define KV_SEGMENTS_MAX 1024
 #define KV_BATCH 64	  /* keys per look-up of MATCH, per page of List */

@@ -13,6 +13,7 @@
 #include "base/must.h"
 #include "base/parse.h"
 #include "kv/kv_int.h"
+#include "store/store_make.h"
 
 #define KV_SHARD_BYTES_MIN (1u << 20)
 

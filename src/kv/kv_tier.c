@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "kv/kv_int.h"
+#include "store/store_make.h"
 
 /*
  * Of a segment's bytes, for what was used: with the records' heads, 1.6 % more is written than what

@@ -21,6 +21,7 @@
 #include "base/rng.h"
 #include "store/heap_int.h"
 #include "store/store_int.h"
+#include "store/store_make.h"
 
 #define FAULT_TURNS_MAX 8
 #define FAULT_STALE_TURNS 48

@@ -16,6 +16,7 @@
 
 #include "base/must.h"
 #include "store/heap_int.h"
+#include "store/store_make.h"
 
 #define MEM_BITS_MIN 6u
 

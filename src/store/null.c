@@ -8,6 +8,7 @@
 
 #include "base/must.h"
 #include "store/heap_int.h"
+#include "store/store_make.h"
 
 struct null {
 	struct store st;

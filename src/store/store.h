@@ -35,7 +35,6 @@
  *
  * No thread-local state, no clock of its own, no lock: everything runs in reactor_step() of the
  * owner or of home.
- * tidy: long-file: the contract stands in one place
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -377,60 +376,6 @@ struct store_view_iter {
 };
 void store_view_iter_init(struct store_view_iter *vi, const struct store_view *v, uint64_t off);
 
-/*
- * Reading a value in pieces that end at multiples of STORE_PIECE_BYTES, in order, one piece at a
- * time with the next ones under way: piece() gets a view range that the reader copies and checks,
- * then calls store_read_next(). Version pinned by the first. end(): 0, or as store results, or the
- * reader's own err; -ESTALE when the value changed half way (start again, or call it a miss).
- *
- * is_eager: the value is expected to lie below memory and to be about `len` long. Parts of
- * STORE_PART_BYTES are asked for, several at once from the start on and before the version is
- * known, so that one is checked and copied while the next ones are read.
- */
-#define STORE_READ_AHEAD 4
-struct store_read;
-struct store_read_slot {
-	struct store_io io;
-	struct store_read *rd;
-	uint8_t state;
-	int res;
-};
-struct store_read {
-	struct store_set *set;
-	struct reactor *home;
-	struct store_key key;
-	uint64_t off; /* bytes, any */
-	uint64_t len; /* clipped to the value when the first piece is there */
-	uint64_t want_ver;
-	uint8_t flags;
-	bool is_eager;
-	void (*piece)(struct store_read *rd, const struct store_view *v, uint64_t off,
-		      uint64_t len);
-	void (*end)(struct store_read *rd, int res);
-	/* Out, from the first piece() on. */
-	uint64_t ver;
-	uint32_t value_len;
-	uint8_t tier;
-	/* Its own. */
-	uint64_t pos;
-	uint64_t issued;
-	uint64_t given;	 /* bytes of the piece that the reader has */
-	uint8_t nr_used; /* slots from `first` on that are not free */
-	uint8_t first;
-	bool is_pinned; /* the first piece has come */
-	bool is_over;
-	bool is_running;
-	int res;
-	struct store_read_slot slot[STORE_READ_AHEAD];
-};
-/* The struct may be reused from end() on. piece() and end() may run inside. */
-void store_read_start(struct store_read *rd);
-/*
- * The piece is done: is_bad = its bytes did not fit the seals (the read ends with -ENOENT). err
- * < 0 ends the read.
- */
-void store_read_next(struct store_read *rd, bool is_bad, int err);
-
 /* ---- what a tier implements ---- */
 
 struct store_stats {
@@ -628,77 +573,5 @@ void store_set_resize(struct store_set *set, struct reactor *home, uint64_t byte
 void store_set_destroy(struct store_set *set, struct reactor *home,
 		       void (*done)(void *arg, int res), void *arg);
 void store_alert(struct store *s, const struct store_key *key, const char *what);
-
-/* The stores that exist now. */
-struct store *store_mem_create(void);  /* the oracle: exact, unbounded, synchronous, malloc */
-struct store *store_null_create(void); /* takes everything, has nothing */
-struct store_fault_opts {
-	uint64_t seed;
-	/* chance in 1024 that a verb fails with -EIO: a put is told as -ENOSPC, a get as a miss */
-	uint32_t fail_1024;
-	uint32_t delay_1024; /* ... that it completes in a later turn, in any order */
-	uint32_t flip_1024;  /* ... that one bit of what a get returns is wrong */
-	/*
-	 * ... that the answer to a get is held back until a put, inval or del of the key has passed
-	 * (or some turns have)
-	 */
-	uint32_t stale_1024;
-};
-struct store *store_fault_create(const struct store_fault_opts *o);
-
-/* dram: `bytes` of hard capacity for this shard, at most max_keys entries (0: bytes / 4 KiB, at
- * least 1024). segment_bytes <= 1 GiB (0: about bytes / 8). on_segment tells the namespace of
- * each arena segment made, before the first view names it. */
-struct store_dram_opts {
-	uint64_t bytes;
-	uint64_t segment_bytes;
-	uint32_t max_keys;
-	const char *policy;				      /* "lru" */
-	int (*on_segment)(void *arg, struct mem_region *reg); /* sets reg->id */
-	/* May be NULL: a shrinking tier drops it, no view names it any more. */
-	void (*on_segment_gone)(void *arg, struct mem_region *reg);
-	void *arg;
-	/* What is put is written below at once, not when its memory is needed. */
-	bool is_through;
-	/* A put is answered when the tier below has taken it; includes the former. */
-	bool is_acked_below;
-};
-int store_dram_create(const struct store_dram_opts *o, struct store **s);
-
-/*
- * ssd: one file per shard, a log of segments; see doc/format.md. The file is made if it isn't
- * there, and recovered if it is. -EBUSY: somebody else has it open; -EPROTONOSUPPORT: a newer
- * version wrote it; -EXDEV: it belongs to another namespace, or to one cut in another number of
- * shards; -EUCLEAN: damaged; -EINVAL: too small. Blocks for a few requests; what is in the file is
- * found while the tier serves (store_health.h says how far it is): what isn't found yet is a miss.
- */
-struct ssd_dev;
-struct store_ssd_opts {
-	const char *path;
-	struct ssd_dev *dev; /* instead of path; taken over when it succeeds */
-	const char *name;    /* of the namespace */
-	/* of the file, when it is made */
-	uint64_t bytes;
-	/* 0: a 32nd of it, at most 256 MiB */
-	uint64_t segment_bytes;
-	/* 0: bytes / 16 KiB, at least 1024 */
-	uint32_t max_keys;
-	uint32_t value_max;
-	uint32_t shard;
-	uint32_t nr_shards;
-	/* share of a segment that may be written again when it goes */
-	uint32_t reinsert_1024;
-	/* a value is acknowledged when it is synced, not when it is written */
-	bool is_durable;
-	const struct store_ssd_care *care; /* copied; NULL: the defaults (store_health.h) */
-	uint64_t seed;			   /* 0: from the system */
-	/* a read that takes longer is answered as a miss; 0: 2 s */
-	uint64_t read_max_ns;
-	/* On the owner, once, when all that was in the file is known; not of a new one. May be
-	 * NULL. */
-	void (*recovered)(void *arg);
-	void *arg;
-};
-int store_ssd_create(const struct store_ssd_opts *o, struct store **s);
 
 #endif

@@ -19,6 +19,7 @@
 
 #include "base/must.h"
 #include "store/store.h"
+#include "store/store_read.h"
 
 enum {
 	SLOT_FREE,

@@ -12,6 +12,7 @@
 #include "base/container.h"
 #include "base/hash.h"
 #include "base/must.h"
+#include "store/store_make.h"
 
 /* ---- hosts ---- */
 

@@ -15,6 +15,7 @@
 #include "d_model.h"
 #include "kv/kv.h"
 #include "peal/vendor.h"
+#include "store/store_make.h"
 
 #define D_HOSTS_MAX 3u
 #define D_QUEUES_MAX 4u

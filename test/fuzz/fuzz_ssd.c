@@ -11,6 +11,7 @@
 #include "ssd_world.h"
 
 #include "base/le.h"
+#include "store/store_make.h"
 
 #define NR_KEYS 48u
 #define NR_GENS 3u

@@ -9,6 +9,7 @@
 #include "ssd/ssd_world.h"
 
 #include "base/container.h"
+#include "store/store_make.h"
 
 #define NR_KEYS 40u
 #define IMAGE_BYTES ((2u << 20) + 4096)

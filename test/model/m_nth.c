@@ -10,6 +10,7 @@
 #include "ssd/ssd_world.h"
 
 #include "base/container.h"
+#include "store/store_make.h"
 
 #define NR_KEYS 24u
 #define DISK_BYTES ((3u << 20) + 4096)

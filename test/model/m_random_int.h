@@ -7,6 +7,7 @@
 
 #include "m_history.h"
 #include "m_stack.h"
+#include "store/store_read.h"
 
 #define M_KEYS 1536
 #define M_ACTORS 48

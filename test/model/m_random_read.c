@@ -4,6 +4,7 @@
  * seals that fit, for as long as the view is held; and a miss must be one.
  */
 #include "m_random_int.h"
+#include "store/store_read.h"
 
 static void check_miss(struct actor *a, const char *what, int res)
 {

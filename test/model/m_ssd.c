@@ -14,6 +14,7 @@
 #include "store/ssd/ssd_int.h"
 #include "store/ssd/ssd_watch.h"
 #include "store/store_health.h"
+#include "store/store_make.h"
 
 #define LIVES_MAX 6 /* of a world, then its disks are new */
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "slice.h"
+#include "store/store_make.h"
 
 enum m_layer {
 	M_END,

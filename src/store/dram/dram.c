@@ -18,6 +18,7 @@
 
 #include "base/container.h"
 #include "base/must.h"
+#include "store/store_make.h"
 
 #define DRAM_PAGE 4096u
 /*

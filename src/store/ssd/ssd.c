@@ -15,6 +15,7 @@
 #include "base/container.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
+#include "store/store_make.h"
 
 #define SSD_KEY_MEAN 16384u /* bytes of the file per entry that there is room for */
 #define SSD_KEYS_LEAST 1024u

@@ -17,6 +17,7 @@
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
 #include "store/ssd/ssd_watch.h"
+#include "store/store_make.h"
 
 #define ERRORS_MAX 16u /* in the bucket of errors, which forgives one in */
 #define ERRORS_LEAK_NS (60ull * 1000000000)

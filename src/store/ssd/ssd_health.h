@@ -25,6 +25,7 @@
 #include "store/ssd/ssd_bad.h"
 #include "store/ssd/ssd_unit.h"
 #include "store/store_health.h"
+#include "store/store_make.h"
 
 struct ssd;
 struct ssd_read;

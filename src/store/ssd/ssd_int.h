@@ -40,6 +40,7 @@
 #include "store/ssd/ssd_room.h"
 #include "store/ssd/ssd_unit.h"
 #include "store/store.h"
+#include "store/store_make.h"
 
 #define SSD_PACKS 4u /* pack buffers of a stream */
 #define SSD_PACK_BYTES (1u << 20)

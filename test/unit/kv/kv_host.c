@@ -12,6 +12,7 @@
 
 #include "base/container.h"
 #include "base/must.h"
+#include "store/store_make.h"
 
 static void host_respond(struct tgt_req *req)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault.c: each fault by itself does what it says and nothing else; the same seed does the same. */
 #include "puppet.h"
+#include "store/store_make.h"
 
 #define NR_KEYS 200
 

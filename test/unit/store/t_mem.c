@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mem.c: every verb of the oracle, one after another, on one reactor and over three shards. */
 #include "world.h"
+#include "store/store_make.h"
 
 static void t_put_get(void **state)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* null.c: takes everything, has nothing, leaks nothing. */
 #include "world.h"
+#include "store/store_make.h"
 
 static void t_null(void **state)
 {

@@ -4,6 +4,7 @@
  * other reactors, views and what is left when things fail.
  */
 #include "puppet.h"
+#include "store/store_make.h"
 
 static struct puppet *one(struct world *w, puppet_fn *play)
 {

@@ -6,6 +6,7 @@
 #include "world.h"
 
 #include "store/store_health.h"
+#include "store/store_make.h"
 
 #define SHARDS 3u
 

@@ -5,6 +5,8 @@
  * their time; and every way to end early.
  */
 #include "slice.h"
+#include "store/store_read.h"
+#include "store/store_make.h"
 
 #define MIB (1u << 20)
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_set.c: sums, alerts, resize in turns, destroy while things are under way. */
 #include "puppet.h"
+#include "store/store_make.h"
 
 static void world_of(struct world *w, struct puppet **p, unsigned nr_shards, unsigned nr_reactors)
 {

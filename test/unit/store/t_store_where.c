@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_where.c: every tier that has a key, from the top down, asked from any reactor. */
 #include "slice.h"
+#include "store/store_make.h"
 
 static void done(struct store_where *w, int res)
 {

@@ -8,6 +8,7 @@
 #include "world.h"
 
 #include "store/dram/dram_int.h"
+#include "store/store_make.h"
 
 struct dworld {
 	struct world w;

@@ -5,6 +5,7 @@
  * lies.
  */
 #include "dram_world.h"
+#include "store/store_make.h"
 
 #include <inttypes.h>
 

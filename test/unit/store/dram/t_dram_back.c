@@ -4,6 +4,7 @@
  * are overtaken.
  */
 #include "dram_world.h"
+#include "store/store_make.h"
 
 static bool is_below(struct dworld *dw, uint32_t no)
 {

@@ -4,6 +4,7 @@
  * put that has passed.
  */
 #include "dram_world.h"
+#include "store/store_make.h"
 
 /* Key `no` only below. */
 static void put_below(struct dworld *dw, uint32_t no, uint64_t gen, uint64_t len)

@@ -4,6 +4,7 @@
  * way.
  */
 #include "dram_world.h"
+#include "store/store_make.h"
 
 static int resize(struct dworld *dw, uint64_t bytes, struct world_wait *wait)
 {

@@ -6,6 +6,7 @@
  */
 #include "dram_world.h"
 #include "puppet.h"
+#include "store/store_make.h"
 
 #define LEN 5000u
 

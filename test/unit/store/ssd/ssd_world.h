@@ -8,6 +8,7 @@
 #include "world.h"
 
 #include "store/ssd/ssd_int.h"
+#include "store/store_make.h"
 
 struct ssd_world {
 	struct world w;

@@ -4,6 +4,7 @@
  * what is refused. All orders, faults and crashes: test/model/m_ssd.
  */
 #include "ssd_world.h"
+#include "store/store_read.h"
 
 static void put_get_del(void **state)
 {

@@ -4,6 +4,7 @@
  * with several parts under way; and devices that take their time.
  */
 #include "ssd_world.h"
+#include "store/store_read.h"
 
 #define MIB (1u << 20)
 #define CHUNK MEM_CHUNK_BYTES
