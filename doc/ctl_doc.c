@@ -52,6 +52,8 @@ static void doc_arg(const char *arg)
 
 static void doc_option(const struct opt *o)
 {
+	char range[OPT_RANGE_BYTES];
+
 	if (!o->name)
 		return;
 	if (o->letter)
@@ -64,6 +66,9 @@ static void doc_option(const struct opt *o)
 	printf("\n\t");
 	doc_text(o->help);
 	putchar('.');
+	opt_range(o, range);
+	if (range[0])
+		printf(" %s.", range);
 	doc_default(o);
 	putchar('\n');
 }
@@ -125,8 +130,8 @@ static void doc_yaml(void)
 	       "between "
 	       "them:\n\n");
 	for (unsigned i = 0; i < conf_nr_tier_rows; i++)
-		printf("*%s*%s _SIZE_\n\t%s.\n\n", conf_tier_rows[i].name,
-		       conf_tier_rows[i].has_path ? " _PATH_" : "", conf_tier_rows[i].help);
+		printf("*%s* %s\n\t%s.\n\n", conf_tier_rows[i].name, conf_tier_rows[i].args,
+		       conf_tier_rows[i].help);
 	printf("# CLASSES\n\nUnder the key *classes* of a namespace, a list of mappings. %s\n\n",
 	       conf_class.help);
 	doc_group(&conf_class);

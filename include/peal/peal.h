@@ -276,8 +276,9 @@ int peal_queue_fd(struct peal_queue *q);
  * Runs all of them and comes back when they are over: how many have res 0. In no order, in a queue
  * that has none under way (-EBUSY). They have one deadline together, timeout_ms from now (0 = the
  * handle's), whatever they say themselves: what isn't over by then is -ETIMEDOUT. Those with
- * PEAL_DIRECT have none. Values of any size: what a queue doesn't copy goes by peal_get() or
- * peal_put(), one after the other, while the rest is under way.
+ * PEAL_DIRECT have none. Values of any size, with tags and metadata: many under way at once, and
+ * only what that leaves - no lease to be had, a value that changes, a put of more than 16 MiB -
+ * goes by peal_get() or peal_put(), one after the other.
  */
 int peal_run(struct peal_queue *q, struct peal_req *reqs, unsigned nr, uint32_t timeout_ms);
 

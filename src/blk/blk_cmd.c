@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NVM command set: a table from opcode to function, the checks that come before it, I/O to the
- * file, and the border where errno becomes an NVMe status. NVM Command Set 1.0, 3.2.
+ * The NVM command set: a table from opcode to function, the checks that come before it, I/O to
+ * the device, and the border where errno becomes an NVMe status. NVM Command Set 1.0, 3.2.
  *
  * No metadata, no protection information: PRINFO and the storage tag are ignored, as the
  * specification wants of formats without them. Command dwords of hints (DSM in CDW13, directives)
@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/container.h"
 #include "base/log.h"
@@ -50,7 +49,7 @@ uint16_t blk_cmd_status(struct blk_cmd *cmd, int res)
 
 	if (res == 0)
 		return NVME_ST_OK;
-	if (cmd->io.op == IO_FSYNC) {
+	if (cmd->io.op == IO_FSYNC && !bn->dev->is_remote) {
 		atomic_store(&bn->is_lost, true);
 		cmd_alert(cmd, "flush, no more writes are taken", res);
 		return NVME_ST_WRITE_FAULT;
@@ -59,6 +58,11 @@ uint16_t blk_cmd_status(struct blk_cmd *cmd, int res)
 	case -EAGAIN:
 	case -EINTR:
 	case -ENOMEM: /* nothing is lost, the host tries again */
+		return NVME_ST_INTERRUPTED;
+	case -ETIMEDOUT: /* a disk's is the medium's fault */
+		if (!bn->dev->is_remote)
+			break;
+		cmd_alert(cmd, "no answer", res);
 		return NVME_ST_INTERRUPTED;
 	case -ENOSPC:
 	case -EDQUOT:
@@ -77,68 +81,32 @@ uint16_t blk_cmd_status(struct blk_cmd *cmd, int res)
 	return NVME_ST_WRITE_FAULT;
 }
 
-/* ---- the file ---- */
+/* ---- the device ---- */
 
-/* A read that ends early met the end of a file that has shrunk. */
-static void cmd_io_end(struct io_req *io, int res)
+static void cmd_io(struct blk_cmd *cmd, enum io_op op, void (*end)(struct blk_cmd *cmd, int res))
 {
-	struct blk_cmd *cmd = container_of(io, struct blk_cmd, io);
-
-	if (res == 0)
-		res = -EIO;
-	if (res < 0) {
-		cmd->end(cmd, res);
-		return;
-	}
-	must((size_t)res <= cmd->iov.iov_len);
-	cmd->iov.iov_base = (uint8_t *)cmd->iov.iov_base + res;
-	cmd->iov.iov_len -= (size_t)res;
-	io->off += (uint64_t)res;
-	if (cmd->iov.iov_len)
-		reactor_io(blk_req_of(cmd)->sq->worker->reactor, io);
-	else
-		cmd->end(cmd, 0);
-}
-
-static void cmd_io(struct blk_cmd *cmd, enum io_op op, void (*end)(struct io_req *io, int res))
-{
-	struct tgt_req *req = blk_req_of(cmd);
-
 	cmd->io.op = op;
-	cmd->io.fd = blk_ns_of(req)->fd;
 	cmd->io.off = cmd->off;
-	cmd->io.end = end;
-	reactor_io(req->sq->worker->reactor, &cmd->io);
+	cmd->end = end;
+	blk_ns_of(blk_req_of(cmd))->dev->io(cmd);
 }
 
 void blk_cmd_io(struct blk_cmd *cmd, enum io_op op, void *p, void (*end)(struct blk_cmd *, int))
 {
 	cmd->iov = (struct iovec){p, cmd->piece};
-	cmd->io.iov = &cmd->iov;
-	cmd->io.nr_iov = 1;
-	cmd->end = end;
-	cmd_io(cmd, op, cmd_io_end);
-}
-
-static void cmd_once_end(struct io_req *io, int res)
-{
-	struct blk_cmd *cmd = container_of(io, struct blk_cmd, io);
-
-	cmd->end(cmd, res < 0 ? res : 0);
+	cmd_io(cmd, op, end);
 }
 
 void blk_cmd_fallocate(struct blk_cmd *cmd, int mode, void (*end)(struct blk_cmd *cmd, int res))
 {
 	cmd->io.mode = mode;
 	cmd->io.len = cmd->left;
-	cmd->end = end;
-	cmd_io(cmd, IO_FALLOCATE, cmd_once_end);
+	cmd_io(cmd, IO_FALLOCATE, end);
 }
 
 void blk_cmd_fsync(struct blk_cmd *cmd, void (*end)(struct blk_cmd *cmd, int res))
 {
-	cmd->end = end;
-	cmd_io(cmd, IO_FSYNC, cmd_once_end);
+	cmd_io(cmd, IO_FSYNC, end);
 }
 
 static void cmd_synced(struct blk_cmd *cmd, int res)
@@ -222,16 +190,13 @@ static uint16_t cmd_check(struct blk_cmd *cmd, uint8_t flags)
 	return st;
 }
 
-/* A call that asks no disk. The size of a block device isn't st_size, nor does it change. */
 static bool cmd_is_lost(struct blk_cmd *cmd)
 {
 	struct blk_ns *bn = blk_ns_of(blk_req_of(cmd));
-	struct stat st;
 
 	if (atomic_load(&bn->is_lost))
 		return true;
-	if (fstat(bn->fd, &st) || !S_ISREG(st.st_mode) ||
-	    (uint64_t)st.st_size >= bn->nr_lbas << bn->lba_shift)
+	if (!bn->dev->is_short || !bn->dev->is_short(bn))
 		return false;
 	if (!atomic_exchange(&bn->is_lost, true))
 		log_warn("namespace %u, %s: the file has become shorter, no more writes are taken",

@@ -11,7 +11,7 @@
 #include "blk/blk.h"
 #include "mem/mem_iter.h"
 
-#define BLK_PIECE_BYTES MEM_CHUNK_BYTES /* what one I/O to the file moves */
+#define BLK_PIECE_BYTES MEM_CHUNK_BYTES /* what one I/O to the device moves */
 #define BLK_BUFS 32u			/* staging buffers, per worker and namespace */
 #define BLK_RANGES_MAX 256u		/* of one Dataset Management */
 
@@ -56,9 +56,36 @@ void blk_bufs_fini(struct blk_bufs *b); /* all back, nobody waits; fine when all
 void blk_bufs_get(struct blk_bufs *b, struct blk_wait *w);
 void blk_bufs_put(struct blk_bufs *b, struct blk_buf *buf);
 
+struct blk_cmd;
+struct blk_ns;
+struct blk_rbd;
+
+/* What the blocks lie on: a file (blk_file.c) or an RBD image (blk_rbd.c). */
+struct blk_dev_ops {
+	/*
+	 * What cmd->io says: op, off, mode and len, and cmd->iov for its bytes. cmd->end runs once
+	 * on the command's worker, never from inside: 0, with all bytes moved, or -errno. The
+	 * command's iov and io.off, len and mode are the device's until then.
+	 */
+	void (*io)(struct blk_cmd *cmd);
+	bool (*is_short)(struct blk_ns *bn); /* has lost its end; asks no disk. May be NULL */
+	/*
+	 * It keeps nothing back, so a flush that fails has lost nothing, and -ETIMEDOUT says that
+	 * nobody has answered yet.
+	 */
+	bool is_remote;
+	/* No commands any more. closed() runs on home, maybe from inside. */
+	void (*close)(struct blk_ns *bn, struct reactor *home, void (*closed)(struct blk_ns *bn));
+};
+
 struct blk_ns {
 	struct tgt_ns ns;
-	int fd;
+	const struct blk_dev_ops *dev;
+	int fd;		     /* of a file */
+	struct blk_rbd *rbd; /* of an image */
+	unsigned nr_workers;
+	void (*gone)(void *arg, uint16_t st); /* while it is closed */
+	void *gone_arg;
 	uint32_t lba_shift;
 	uint64_t nr_lbas;
 	/* fsync failed once, or the file became shorter: what it had may be gone, see blk.h */
@@ -66,6 +93,14 @@ struct blk_ns {
 	_Atomic uint32_t nr_alerts;
 	struct blk_bufs *bufs[REACTORS_MAX]; /* one per worker, that worker's */
 };
+
+/*
+ * Sets dev, fd or rbd, nr_lbas and ns.name, and says by which text it is the same disk to a host
+ * after a restart: never a KV namespace's. 0 or what blk_ns_create() is to return.
+ */
+#define BLK_ID_BYTES 4200u /* a path, and what it is */
+int blk_file_open(struct blk_ns *bn, const struct blk_ns_opts *o, char id[BLK_ID_BYTES]);
+int blk_rbd_open(struct blk_ns *bn, const struct blk_ns_opts *o, char id[BLK_ID_BYTES]);
 
 static inline struct blk_ns *blk_ns_of(const struct tgt_req *req)
 {
@@ -75,14 +110,16 @@ static inline struct blk_ns *blk_ns_of(const struct tgt_req *req)
 struct blk_cmd {
 	struct blk_wait wait;
 	struct blk_buf *buf; /* NULL: none */
-	struct io_req io;
+	struct io_req io;    /* what the device is asked for */
 	struct iovec iov;
+	struct mbox_msg msg; /* an image's answer */
+	int res;
 	void (*end)(struct blk_cmd *cmd, int res); /* of a piece's whole I/O, see blk_cmd_io() */
 	struct mem_xfer x;
 	struct mem_iter_runs vi;
 	struct mem_run run;
 	uint64_t seals[1]; /* mem_xfer wants a place for them; nobody reads it */
-	uint64_t off;	   /* in the file: where the next piece begins */
+	uint64_t off;	   /* in the device: where the next piece begins */
 	uint64_t left;	   /* bytes from there */
 	uint32_t piece;	   /* bytes of the one under way */
 	uint32_t at, nr;   /* Dataset Management: ranges */
@@ -111,9 +148,9 @@ static inline struct blk_bufs *blk_bufs_of(struct blk_cmd *cmd)
 void blk_cmd_execute(struct tgt_req *req);
 void blk_cmd_end(struct blk_cmd *cmd, uint16_t st);  /* gives the buffer back, completes */
 void blk_cmd_fail(struct blk_cmd *cmd, uint16_t st); /* the same, host's mistake: with DNR */
-/* What the file said to a command: status, alert, media error, and is_lost for a failed fsync. */
+/* What the device said to a command: status, alert, media error, and is_lost for a failed fsync. */
 uint16_t blk_cmd_status(struct blk_cmd *cmd, int res);
-/* cmd->piece bytes at p and cmd->off, all of them however often the kernel stops short. */
+/* cmd->piece bytes at p and cmd->off, all of them. */
 void blk_cmd_io(struct blk_cmd *cmd, enum io_op op, void *p, void (*end)(struct blk_cmd *, int));
 void blk_cmd_fallocate(struct blk_cmd *cmd, int mode, void (*end)(struct blk_cmd *cmd, int res));
 void blk_cmd_fsync(struct blk_cmd *cmd, void (*end)(struct blk_cmd *cmd, int res));

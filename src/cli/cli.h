@@ -39,7 +39,7 @@ struct cli_cmd {
 
 extern const struct cli_cmd cmd_bench, cmd_class, cmd_del, cmd_exist, cmd_get, cmd_log, cmd_ls,
 	cmd_hint, cmd_match, cmd_ns, cmd_probe, cmd_put, cmd_record, cmd_replay, cmd_rpc, cmd_stat,
-	cmd_doctor, cmd_fsck, cmd_top, cmd_trace;
+	cmd_doctor, cmd_expire, cmd_fsck, cmd_top, cmd_trace;
 
 /* --uri, --ns, --timeout, --json: as a child of each command's argp, whose input is *child_inputs =
  * struct cli. */

@@ -81,6 +81,28 @@ bool cli_ssd_tier(const json_t *tier, char text[CLI_SSD_BYTES])
 	return true;
 }
 
+void cli_ssd_part(const json_t *part, char text[CLI_SSD_BYTES])
+{
+	const char *state = ssd_text(part, "state");
+	const json_t *h = json_object_get(part, "health");
+	char size[16];
+
+	text[0] = 0;
+	format_size(ssd_int(part, "value_bytes"), size);
+	ssd_add(text, "%s: %llu keys, %s", ssd_text(part, "folder"),
+		(unsigned long long)ssd_int(part, "keys"), size);
+	if (strcmp(state, "draining") == 0 || strcmp(state, "drained") == 0) {
+		format_size(ssd_int(part, "moved_bytes"), size);
+		ssd_add(text, ", %s, %llu values moved, %s", state,
+			(unsigned long long)ssd_int(part, "moved"), size);
+	} else if (strcmp(state, "in") != 0) {
+		ssd_add(text, ", %s", strcmp(state, "lost") == 0 ? "LOST" : "MISSING");
+	} else if (strcmp(ssd_text(h, "state"), "rw") != 0) {
+		ssd_add(text, ", %s",
+			strcmp(ssd_text(h, "state"), "off") == 0 ? "OFF" : "READ-ONLY");
+	}
+}
+
 void cli_ssd_device(const json_t *device, char text[CLI_SSD_BYTES])
 {
 	char size[16];

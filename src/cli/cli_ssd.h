@@ -13,6 +13,8 @@
 
 /* Of a tier's "health". False: it has none, or there is nothing to tell. */
 bool cli_ssd_tier(const json_t *tier, char text[CLI_SSD_BYTES]);
+/* One device of a tier that lies on several, of `stats`. */
+void cli_ssd_part(const json_t *part, char text[CLI_SSD_BYTES]);
 /* Of one of "devices". */
 void cli_ssd_device(const json_t *device, char text[CLI_SSD_BYTES]);
 

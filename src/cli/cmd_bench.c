@@ -40,10 +40,10 @@ struct bench {
 
 static const struct argp_option bench_options[] = {
 	{"op", 'o', "OP", 0, "get (default), put, exist or match", 0},
-	{"size", 's', "BYTES", 0, "Of each value (default 64K)", 0},
-	{"depth", 'd', "N", 0, "Requests under way, or keys in a match (default 16)", 0},
+	{"size", 's', "BYTES", 0, "Of each value, 1 to 128M (default 64K)", 0},
+	{"depth", 'd', "N", 0, "Requests under way, or keys in a match, 1 to 4095 (default 16)", 0},
 	{"keys", 'k', "N", 0, "So many different keys (default 1000)", 0},
-	{"seconds", 'S', "N", 0, "How long (default 5)", 0},
+	{"seconds", 'S', "N", 0, "How long, 1 to 86400 (default 5)", 0},
 	{"seed", 'e', "N", 0, "Of keys and order (default 1)", 0},
 	{0},
 };

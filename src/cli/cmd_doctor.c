@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <liburing.h>
 #include <linux/magic.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,31 +26,7 @@
 #include "base/parse.h"
 #include "cli/cli_rpc.h"
 #include "cli/cli_ssd.h"
-
-#define DOCTOR_TEXT_BYTES 400
-
-enum doctor_state {
-	DOCTOR_GOOD,
-	DOCTOR_NOTE, /* works, but less well, or isn't needed here */
-	DOCTOR_BAD,
-};
-
-struct doctor {
-	const struct cli *c;
-	char text[DOCTOR_TEXT_BYTES];
-};
-
-__attribute__((format(printf, 3, 4))) static enum doctor_state doctor_say(struct doctor *d,
-									  enum doctor_state state,
-									  const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(d->text, sizeof(d->text), fmt, ap);
-	va_end(ap);
-	return state;
-}
+#include "cli/doctor_ceph.h"
 
 /* The number in a file such as /proc/sys/vm/nr_hugepages, or of the line that begins with key. */
 static long long doctor_number(const char *path, const char *key)
@@ -344,47 +319,67 @@ static enum doctor_state check_gpu(struct doctor *d)
 	return doctor_say(d, DOCTOR_GOOD, "%s", has_nvidia ? "NVIDIA" : "AMD");
 }
 
-static enum doctor_state check_cluster(struct doctor *d)
-{
-	if (access("/etc/ceph/ceph.conf", F_OK))
-		return doctor_say(
-			d, DOCTOR_NOTE,
-			"no /etc/ceph/ceph.conf: only a namespace with a rados tier wants it");
-	if (access("/etc/ceph/ceph.conf", R_OK))
-		return doctor_say(d, DOCTOR_BAD, "/etc/ceph/ceph.conf can't be read by uid %u",
-				  (unsigned)geteuid());
-	if (!doctor_has_library("librados.so.2"))
-		return doctor_say(d, DOCTOR_BAD,
-				  "ceph.conf, but no librados.so.2: install librados2");
-	return doctor_say(d, DOCTOR_GOOD, "/etc/ceph/ceph.conf and librados");
-}
-
 static const struct {
 	const char *name;
 	enum doctor_state (*check)(struct doctor *d);
 } doctor_checks[] = {
-	{"kernel", check_kernel},   {"memory", check_memory}, {"hugepages", check_hugepages},
-	{"memlock", check_memlock}, {"files", check_files},   {"io_uring", check_uring},
-	{"memfd", check_memfd},	    {"socket", check_socket}, {"daemon", check_daemon},
-	{"ssd", check_ssd},	    {"gpu", check_gpu},	      {"cluster", check_cluster},
+	{"kernel", check_kernel},
+	{"memory", check_memory},
+	{"hugepages", check_hugepages},
+	{"memlock", check_memlock},
+	{"files", check_files},
+	{"io_uring", check_uring},
+	{"memfd", check_memfd},
+	{"socket", check_socket},
+	{"daemon", check_daemon},
+	{"ssd", check_ssd},
+	{"gpu", check_gpu},
+	{"cluster", doctor_ceph_conf},
+	{"monitors", doctor_ceph_mon},
+	{"pool", doctor_ceph_pool},
+	{"rights", doctor_ceph_rights},
+	{"max-write", doctor_ceph_write},
 };
+
+static const struct argp_option doctor_options[] = {
+	{"rados", 'r', "TIER", 0, "A rados tier's cluster, too: " CEPH_WORDS_EXPECTED, 0},
+	{0},
+};
+
+static error_t doctor_option(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'r':
+		if (doctor_ceph_parse(arg, state->input))
+			argp_error(state, "'%s' is not good, expected " CEPH_WORDS_EXPECTED, arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
 
 static int doctor_run(struct cli *c, int argc, char **argv)
 {
 	static const struct argp argp = {
+		.options = doctor_options,
+		.parser = doctor_option,
 		.doc = "Looks at what the machine has of what Peal wants. Each line is good, or "
 		       "a note, "
 		       "or bad with what to do. Exit status: 0, or 3 when something is bad.",
 	};
 	static const char *const states[] = {"good", "note", "BAD "};
 	static const char *const names[] = {"good", "note", "bad"};
-	struct doctor d = {.c = c};
+	struct doctor_ceph ceph;
+	struct doctor d = {.c = c, .ceph = &ceph};
 	int rc = CLI_OK;
 
-	cli_parse(&argp, c, argc, argv, NULL);
+	doctor_ceph_parse(NULL, &ceph);
+	cli_parse(&argp, c, argc, argv, &ceph);
 	for (size_t i = 0; i < sizeof(doctor_checks) / sizeof(doctor_checks[0]); i++) {
 		enum doctor_state state = doctor_checks[i].check(&d);
 
+		if (state == DOCTOR_SKIP)
+			continue;
 		if (c->is_json) {
 			json_t *o = json_pack("{s:s, s:s, s:s}", "check", doctor_checks[i].name,
 					      "state", names[state], "text", d.text);
@@ -398,6 +393,7 @@ static int doctor_run(struct cli *c, int argc, char **argv)
 		if (state == DOCTOR_BAD)
 			rc = CLI_ERROR;
 	}
+	doctor_ceph_close(&ceph);
 	return rc;
 }
 

@@ -131,10 +131,13 @@ static int fsck_folder(struct fsck_print *p, const struct fsck_opts *o, const ch
 static void fsck_missing(struct fsck_print *p)
 {
 	vec_for_each(&p->nss, ns) {
-		if (ns->nr_seen == ns->nr_shards)
+		if (ns->nr_seen == ns->nr_shards * ns->nr_devices)
 			continue;
-		fprintf(stderr, "peal: namespace %s was cut in %u shards, and %u are here\n",
-			ns->name, ns->nr_shards, ns->nr_seen);
+		fprintf(stderr, "peal: namespace %s was cut in %u shards", ns->name, ns->nr_shards);
+		if (ns->nr_devices > 1)
+			fprintf(stderr, " on %u devices", ns->nr_devices);
+		fprintf(stderr, ", and %u%s are here\n", ns->nr_seen,
+			ns->nr_devices > 1 ? " of their files" : "");
 	}
 }
 

@@ -23,9 +23,10 @@ struct hint_opts {
 enum { HINT_MS = 256, HINT_WEIGHT };
 
 static const struct argp_option hint_options[] = {
-	{"ms", HINT_MS, "N", 0, "prefetch: wanted within so many ms; pin: for so long", 0},
+	{"ms", HINT_MS, "N", 0,
+	 "prefetch: wanted within so many ms; pin: for so long; 0 to 3600000", 0},
 	{"weight", HINT_WEIGHT, "N", 0,
-	 "prefetch: which goes first; score: the attention, 0 to 255", 0},
+	 "prefetch: which goes first, 0 to 65535; score: the attention, 0 to 255", 0},
 	{0},
 };
 

@@ -22,7 +22,8 @@ enum { PUT_IF_ABSENT = 256, PUT_IF_PRESENT, PUT_CLASS };
 
 static const struct argp_option put_options[] = {
 	{"value", 'v', "TEXT", 0, "This text is the value", 0},
-	{"class", PUT_CLASS, "N", 0, "The value's class, a number that the namespace knows", 0},
+	{"class", PUT_CLASS, "N", 0, "The value's class, 1 to 65535, one that the namespace knows",
+	 0},
 	{"if-absent", PUT_IF_ABSENT, NULL, 0, "Fail when the key is there", 0},
 	{"if-present", PUT_IF_PRESENT, NULL, 0, "Miss when the key isn't there", 0},
 	{0},

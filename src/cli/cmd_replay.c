@@ -59,7 +59,8 @@ static const struct argp_option options[] = {
 	 0},
 	{"scale", OPT_SCALE, "X", 0,
 	 "People in the generated trace against the original: 0.001 to 100 (default 1)", 0},
-	{"value-bytes", OPT_VALUE_BYTES, "SIZE", 0, "Size of a block's value (default 1M)", 0},
+	{"value-bytes", OPT_VALUE_BYTES, "SIZE", 0,
+	 "Size of a block's value, 1 to 128M (default 1M)", 0},
 	{"depth", OPT_DEPTH, "N", 0, "Reads or writes under way, 1 to 256 (default 8)", 0},
 	{"model", OPT_MODEL, "8b|70b", 0, "Model whose blocks these stand for (default 8b)", 0},
 	{"prefill-tokens-per-s", OPT_PREFILL, "N", 0,
@@ -412,8 +413,10 @@ static int replay_run_all(struct replay_cmd *c, struct replay_report *r)
 
 	if (before < 0)
 		return replay_fail_peal("listing keys");
-	/* Without a control plane the report has no tiers. */
-	replay_tiers_begin(c->cli, r->nsid, &r->tiers);
+	/* Without a control plane the report has no tiers; with one it has them all. */
+	err = replay_tiers_begin(c->cli, r->nsid, &r->tiers);
+	if (err == -ENOMEM || err == -EIO || err == -EPROTO)
+		return replay_fail("the daemon's figures", err);
 	if (replay_run_create(c->p, &c->run, &run))
 		return replay_fail_peal("queue and buffers");
 	err = replay_all(c, &run, r);

@@ -76,6 +76,19 @@ static void stat_tier(const json_t *t, size_t no)
 	       (unsigned long long)stat_int(t, "evictions"));
 }
 
+static void stat_parts(const json_t *tier)
+{
+	char text[CLI_SSD_BYTES];
+	json_t *part;
+	size_t i;
+
+	json_array_foreach(json_object_get(tier, "devices"), i, part)
+	{
+		cli_ssd_part(part, text);
+		printf("            %s\n", text);
+	}
+}
+
 static void stat_tiers(const json_t *ns)
 {
 	char text[CLI_SSD_BYTES];
@@ -87,6 +100,7 @@ static void stat_tiers(const json_t *ns)
 		stat_tier(t, i);
 		if (cli_ssd_tier(t, text))
 			printf("            %s\n", text);
+		stat_parts(t);
 	}
 }
 

@@ -223,8 +223,8 @@ static void top_ns_line(struct top *t, const json_t *ns, const struct top_ns *n,
 
 static void top_tier_lines(struct top *t, const json_t *ns)
 {
-	const json_t *tier;
-	size_t i;
+	const json_t *tier, *part;
+	size_t i, k;
 
 	json_array_foreach(json_object_get(ns, "tiers"), i, tier)
 	{
@@ -239,6 +239,11 @@ static void top_tier_lines(struct top *t, const json_t *ns)
 			top_int(tier, "bad_seals") ? ", WRONG BYTES CAUGHT" : "");
 		if (cli_ssd_tier(tier, text))
 			top_put(t, "        %s", text);
+		json_array_foreach(json_object_get(tier, "devices"), k, part)
+		{
+			cli_ssd_part(part, text);
+			top_put(t, "        %s", text);
+		}
 	}
 }
 

@@ -225,7 +225,7 @@ static error_t trace_parse_opt(int key, char *arg, struct argp_state *state)
 static int trace_run(struct cli *c, int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{"seconds", 's', "N", 0, "How long (default 1)", 0},
+		{"seconds", 's', "N", 0, "How long, 1 to 86400 (default 1)", 0},
 		{"controller", 'c', "ID", 0, "This one's commands only; the daemon's log has it",
 		 0},
 		{"output", 'o', "FILE", 0, "Where to (default: standard output)", 0},

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "base/parse.h"
 #include "cli/cli.h"
 
@@ -73,23 +74,29 @@ static void print_super(void *arg, const struct ssd_fsck_super *s)
 	print_clean(s->name, name);
 	if (p->is_json) {
 		print_json(p, json_pack("{s:s, s:s, s:s#, s:s, s:I, s:s, s:i, s:i, s:I, s:I, s:I, "
-					"s:i, s:s, s:s}",
+					"s:i, s:s, s:s, s:I, s:i, s:i, s:i}",
 					"type", "superblock", "image", p->path, "which", &s->which,
 					1, "state", state, "generation", (json_int_t)s->generation,
 					"namespace", name, "shard", (int)s->shard, "shards",
 					(int)s->nr_shards, "bytes", (json_int_t)s->file_bytes,
 					"segment_bytes", (json_int_t)s->seg_bytes, "segments",
 					(json_int_t)s->nr_segs, "dead", (int)s->nr_dead, "id", uuid,
-					"owner", owner));
+					"owner", owner, "life", (json_int_t)s->life, "device",
+					(int)s->device, "devices", (int)s->nr_devices,
+					"devices_away", (int)s->nr_away));
 		return;
 	}
 	format_size(s->file_bytes, size);
 	format_size(s->seg_bytes, seg);
 	fprintf(p->out,
 		"  superblock %c  good: namespace %s, shard %u of %u, %s, %u segments of %s, "
-		"%u dead, generation %llu\n",
+		"%u dead, generation %llu",
 		s->which, name, s->shard, s->nr_shards, size, s->nr_segs, seg, s->nr_dead,
 		(ull)s->generation);
+	if (s->life)
+		fprintf(p->out, "; device %u of %u, %u away, life %llu", s->device + 1,
+			s->nr_devices, s->nr_away, (ull)s->life);
+	fputc('\n', p->out);
 }
 
 static void print_segment(void *arg, const struct ssd_fsck_seg *s)
@@ -236,6 +243,7 @@ static int print_ns_add(struct fsck_print *p, const struct ssd_fsck_total *t)
 		ns = &vec_last(&p->nss);
 	}
 	ns->nr_seen++;
+	ns->nr_devices = max_t(uint32_t, ns->nr_devices, t->super.nr_devices);
 	ns->file_bytes += t->super.file_bytes;
 	ns->nr_live += t->nr[SSD_FSCK_LIVE];
 	ns->live_bytes += t->bytes[SSD_FSCK_LIVE];
@@ -267,9 +275,10 @@ void fsck_print_last(struct fsck_print *p)
 	vec_for_each(&p->nss, n) {
 		if (p->is_json) {
 			print_json(p, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-						"s:I}",
+						"s:I, s:I}",
 						"type", "namespace", "namespace", n->name, "shards",
-						(json_int_t)n->nr_shards, "shards_seen",
+						(json_int_t)n->nr_shards, "devices",
+						(json_int_t)n->nr_devices, "shards_seen",
 						(json_int_t)n->nr_seen, "file_bytes",
 						(json_int_t)n->file_bytes, "live",
 						(json_int_t)n->nr_live, "live_bytes",
@@ -281,11 +290,16 @@ void fsck_print_last(struct fsck_print *p)
 		}
 		format_size(n->live_bytes, live);
 		format_size(n->file_bytes, file);
-		fprintf(p->out,
-			"namespace %s: %u of %u shards, %s; %llu values, %s; %llu lost; "
-			"%llu tombstones; %llu damages\n",
-			n->name, n->nr_seen, n->nr_shards, file, (ull)n->nr_live, live,
-			(ull)n->nr_lost, (ull)n->nr_tombs, (ull)n->nr_damages);
+		fprintf(p->out, "namespace %s: %u of %u ", n->name, n->nr_seen,
+			n->nr_shards * n->nr_devices);
+		if (n->nr_devices > 1)
+			fprintf(p->out, "files of %u shards on %u devices", n->nr_shards,
+				n->nr_devices);
+		else
+			fprintf(p->out, "shards");
+		fprintf(p->out, ", %s; %llu values, %s; %llu lost; %llu tombstones; %llu damages\n",
+			file, (ull)n->nr_live, live, (ull)n->nr_lost, (ull)n->nr_tombs,
+			(ull)n->nr_damages);
 	}
 	vec_fini(&p->nss);
 }

@@ -12,7 +12,7 @@
 /* What the images of one namespace come to. */
 struct fsck_ns {
 	char name[64];
-	uint32_t nr_shards, nr_seen;
+	uint32_t nr_shards, nr_devices, nr_seen; /* nr_seen: files */
 	uint64_t nr_live, live_bytes, nr_tombs, nr_lost, nr_damages;
 	uint64_t file_bytes;
 };

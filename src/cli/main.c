@@ -15,7 +15,7 @@
 static const struct cli_cmd *const main_cmds[] = {
 	&cmd_put,  &cmd_get,	&cmd_del,    &cmd_exist, &cmd_ls,     &cmd_match, &cmd_hint,
 	&cmd_stat, &cmd_bench,	&cmd_replay, &cmd_ns,	 &cmd_class,  &cmd_log,	  &cmd_rpc,
-	&cmd_top,  &cmd_doctor, &cmd_probe,  &cmd_trace, &cmd_record, &cmd_fsck,
+	&cmd_top,  &cmd_doctor, &cmd_probe,  &cmd_trace, &cmd_record, &cmd_fsck,  &cmd_expire,
 };
 #define MAIN_NR_CMDS (sizeof(main_cmds) / sizeof(main_cmds[0]))
 

@@ -17,8 +17,8 @@
 #define TIERS_RPC_MS 5000
 #define TIERS_RECOVER_NS 60000000000ull
 
-/* What the process wrote to where it must be read from again; false: we may not know. */
-static bool tiers_written(int pid, uint64_t *bytes)
+/* What the process wrote to where it must be read from again; -errno: it can not be known. */
+static int tiers_written(int pid, uint64_t *bytes)
 {
 	unsigned long long v;
 	char path[64], line[128];
@@ -26,13 +26,15 @@ static bool tiers_written(int pid, uint64_t *bytes)
 
 	snprintf(path, sizeof(path), "/proc/%d/io", pid);
 	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
+	if (!f)
+		return -errno;
+	while (fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "write_bytes: %llu", &v) != 1)
 			continue;
 		*bytes = v;
-		return true;
+		return 0;
 	}
-	return false;
+	return ferror(f) ? -EIO : -ENODATA;
 }
 
 static uint64_t tiers_int(const json_t *o, const char *name)
@@ -95,6 +97,7 @@ static int tiers_read(const struct cli *c, uint32_t nsid, struct replay_tiers *r
 {
 	json_t *stats = NULL, *info = NULL;
 	uint64_t written = 0;
+	int unknown = 0;
 	struct cli_rpc r;
 	int err = cli_rpc_open(c, &r);
 
@@ -106,7 +109,11 @@ static int tiers_read(const struct cli *c, uint32_t nsid, struct replay_tiers *r
 	if (!err) {
 		tiers_take(rt, tiers_of(stats, nsid), is_begin);
 		rt->pid = (int)tiers_int(info, "pid");
-		rt->has_written = (is_begin || rt->has_written) && tiers_written(rt->pid, &written);
+		if (is_begin || rt->has_written)
+			unknown = tiers_written(rt->pid, &written);
+		rt->has_written = (is_begin || rt->has_written) && !unknown;
+		/* A report that lacks a line that couldn't be read looks like another's. */
+		err = unknown == -ENOMEM || unknown == -EIO ? unknown : 0;
 		rt->written_bytes += is_begin ? 0 : written - rt->written_base;
 		rt->written_base = written;
 	}

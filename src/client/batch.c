@@ -50,6 +50,9 @@ void batch_drop_slot(struct peal_queue *q, struct batch_slot *s)
 		memreg_put(s->mem);
 		s->mem = NULL;
 	}
+	q->nr_posted -= s->is_posted;
+	s->is_posted = false;
+	s->cmd = NULL;
 	s->state = CONN_SLOT_FREE;
 }
 
@@ -68,19 +71,20 @@ void batch_detach(struct peal_queue *q)
 		batch_drop_slot(q, &q->slots[i]);
 	}
 	memset(q->slots, 0, q->depth * sizeof(*q->slots));
+	q->nr_posted = 0;
 	conn_put(q->conn);
 	q->conn = NULL;
 	q->q = NULL;
 }
 
-static int batch_attach(struct peal_queue *q)
+static int batch_attach(struct peal_queue *q, uint64_t deadline_ns)
 {
 	int err = 0;
 	struct conn *c = call_conn(q->p, &err);
 
 	if (!c)
 		return err;
-	err = qp_create(c, q->depth, &q->q, call_deadline(q->p, 0));
+	err = qp_create(c, q->depth, &q->q, deadline_ns);
 	if (err) {
 		conn_put(c);
 		return err;
@@ -238,13 +242,9 @@ static int batch_set_data(struct peal_queue *q, struct batch_slot *s, struct nvm
 	return err;
 }
 
-static void batch_set_deadline(struct peal_queue *q, struct batch_slot *s)
+static void batch_set_deadline(struct peal_queue *q, struct batch_slot *s, uint64_t deadline_ns)
 {
-	if (s->req->flags & PEAL_DIRECT) {
-		s->deadline_ns = UINT64_MAX;
-		return;
-	}
-	s->deadline_ns = call_deadline(q->p, s->req->timeout_ms);
+	s->deadline_ns = deadline_ns;
 	if (s->deadline_ns < atomic_load_explicit(&q->next_deadline_ns, memory_order_relaxed))
 		atomic_store_explicit(&q->next_deadline_ns, s->deadline_ns, memory_order_relaxed);
 }
@@ -266,6 +266,7 @@ static bool batch_take(struct peal_queue *q, struct peal_req *req)
 		return false;
 	s = &q->slots[cid];
 	s->req = req;
+	s->cmd = NULL;
 	req->value_bytes = 0;
 	if (req->op == PEAL_REQ_PUT && req->flags & PEAL_IF_ABSENT)
 		opts = NVME_KV_STORE_IF_ABSENT;
@@ -287,28 +288,92 @@ static bool batch_take(struct peal_queue *q, struct peal_req *req)
 		batch_reap_finish(q, req, err);
 		return true;
 	}
-	batch_set_deadline(q, s);
+	batch_set_deadline(
+		q, s, req->flags & PEAL_DIRECT ? UINT64_MAX : call_deadline(q->p, req->timeout_ms));
 	s->state = CONN_SLOT_WAITING;
 	q->nr_waiting++;
 	qp_push(q->q);
 	return true;
 }
 
-int peal_submit(struct peal_queue *q, struct peal_req *const *reqs, unsigned nr)
+/* The slot of the next command in the ring; -EAGAIN, -EFBIG. */
+static int batch_place(struct peal_queue *q, const struct nvme_sqe *from, const struct buf *buf,
+		       uint32_t data_bytes, struct batch_slot **s)
 {
-	uint32_t tail;
-	unsigned n = 0;
-	int err = 0;
+	struct nvme_sqe *sqe;
+	int cid = qp_cid_get(q->q), err = 0;
 
+	if (cid < 0)
+		return cid;
+	sqe = qp_sqe(q->q);
+	*sqe = *from;
+	sqe->cid = (uint16_t)cid;
+	sqe->nsid = q->conn->ns.nsid;
+	if (data_bytes)
+		err = qp_set_data(q->q, sqe, buf->iova, data_bytes);
+	if (err) {
+		qp_cid_put(q->q, (uint16_t)cid);
+		return err;
+	}
+	*s = &q->slots[cid];
+	qp_push(q->q);
+	return 0;
+}
+
+int batch_push(struct peal_queue *q, struct batch_cmd *cmd, uint64_t deadline_ns)
+{
+	struct batch_slot *s = NULL;
+	int err = batch_place(q, &cmd->sqe, &cmd->buf, cmd->data_bytes, &s);
+
+	if (err)
+		return err;
+	s->req = NULL;
+	s->cmd = cmd;
+	s->mem = NULL;
+	s->buf = cmd->buf;
+	cmd->buf.ptr = NULL;
+	batch_set_deadline(q, s, deadline_ns);
+	s->state = CONN_SLOT_WAITING;
+	q->nr_waiting++;
+	return 0;
+}
+
+int batch_post(struct peal_queue *q, const struct nvme_sqe *sqe)
+{
+	struct batch_slot *s = NULL;
+	int err = batch_place(q, sqe, NULL, 0, &s);
+
+	if (err)
+		return err;
+	*s = (struct batch_slot){
+		.state = CONN_SLOT_GIVEN_UP, .deadline_ns = UINT64_MAX, .is_posted = true};
+	q->nr_posted++;
+	return 0;
+}
+
+struct batch_cmd *batch_pop(struct peal_queue *q)
+{
+	struct batch_cmd *cmd = q->cmds_done;
+
+	if (cmd)
+		q->cmds_done = cmd->next;
+	return cmd;
+}
+
+int batch_ready(struct peal_queue *q, uint64_t deadline_ns)
+{
 	if (q->p->fork_gen != keeper_fork_gen())
 		return errmsg_set(-EPERM, "this queue was opened before fork()");
 	if (q->conn && conn_is_dead(q->conn))
 		batch_reap_fail_all(q);
-	if (!q->conn)
-		err = batch_attach(q);
-	if (err)
-		return err;
-	tail = q->q->sq_tail;
+	return q->conn ? 0 : batch_attach(q, deadline_ns);
+}
+
+int batch_submit(struct peal_queue *q, struct peal_req *const *reqs, unsigned nr)
+{
+	uint32_t tail = q->q->sq_tail;
+	unsigned n = 0;
+
 	while (n < nr && batch_take(q, reqs[n]))
 		n++;
 	if (q->q->sq_tail != tail)
@@ -318,6 +383,18 @@ int peal_submit(struct peal_queue *q, struct peal_req *const *reqs, unsigned nr)
 		return errmsg_set(-EAGAIN, "%u requests are under way in a queue of %u",
 				  q->nr_waiting, q->depth);
 	return (int)n;
+}
+
+int peal_submit(struct peal_queue *q, struct peal_req *const *reqs, unsigned nr)
+{
+	int n;
+
+	batch_reap_unpark(q);
+	n = batch_ready(q, call_deadline(q->p, 0));
+	if (!n)
+		n = batch_submit(q, reqs, nr);
+	batch_reap_park(q);
+	return n;
 }
 
 int peal_queue_fd(struct peal_queue *q)
@@ -364,7 +441,7 @@ int peal_queue_open(struct peal *p, unsigned depth, struct peal_queue **out)
 		err = errmsg_set(q->fd < 0 ? -errno : -ENOMEM, "no room for a queue of %u", depth);
 		goto free_queue;
 	}
-	err = batch_attach(q);
+	err = batch_attach(q, call_deadline(p, 0));
 	if (err)
 		goto free_queue;
 	pthread_mutex_lock(&p->lock);
@@ -395,10 +472,11 @@ void peal_queue_close(struct peal_queue *q)
 {
 	if (!q || q->p->fork_gen != keeper_fork_gen())
 		return;
+	batch_reap_unpark(q);
 	while (q->conn && batch_has_direct(q)) {
 		struct peal_req *dropped[BATCH_CQES];
 
-		while (peal_reap(q, dropped, BATCH_CQES, 100) > 0)
+		while (batch_reap_done(q, dropped, BATCH_CQES, 100) > 0)
 			;
 	}
 	for (uint32_t i = 0; q->conn && i < q->depth; i++) {

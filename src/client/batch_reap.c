@@ -9,9 +9,11 @@
 #include "client/batch_int.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/must.h"
+#include "client/batch.h"
 #include "client/errmsg.h"
 #include "client/keeper.h"
 
@@ -33,6 +35,18 @@ void batch_reap_finish(struct peal_queue *q, struct peal_req *req, int res)
 		q->sum.misses++;
 	if (res == -ETIMEDOUT)
 		call_count(&q->p->timeouts, 1);
+}
+
+/* The same of a command; what is behind `res` is the slot's, or with the CQE the command's. */
+static void batch_reap_cmd(struct peal_queue *q, struct batch_slot *s, int res)
+{
+	struct batch_cmd *cmd = s->cmd;
+
+	s->cmd = NULL;
+	cmd->err = res;
+	cmd->next = q->cmds_done;
+	q->cmds_done = cmd;
+	q->nr_waiting--;
 }
 
 static unsigned batch_reap_pop(struct peal_queue *q, struct peal_req **done, unsigned max)
@@ -74,6 +88,19 @@ static void batch_reap_complete(struct peal_queue *q, struct batch_slot *s,
 	batch_reap_finish(q, req, res);
 }
 
+static void batch_reap_answer(struct peal_queue *q, struct batch_slot *s,
+			      const struct nvme_cqe *cqe)
+{
+	struct batch_cmd *cmd = s->cmd;
+
+	cmd->status = cqe->status >> 1;
+	cmd->dw0 = cqe->dw0;
+	cmd->buf = s->buf;
+	s->buf.ptr = NULL;
+	batch_reap_cmd(q, s, 0);
+	batch_drop_slot(q, s);
+}
+
 /* The handle's counters are shared by all threads: once a burst, not once a request. */
 static void batch_reap_count(struct peal_queue *q)
 {
@@ -97,7 +124,9 @@ static void batch_reap_take(struct peal_queue *q)
 		s = &q->slots[cqes[i].cid];
 		if (s->state == CONN_SLOT_FREE)
 			continue;
-		if (s->state == CONN_SLOT_WAITING)
+		if (s->state == CONN_SLOT_WAITING && s->cmd)
+			batch_reap_answer(q, s, &cqes[i]);
+		else if (s->state == CONN_SLOT_WAITING)
 			batch_reap_complete(q, s, &cqes[i]);
 		else
 			batch_drop_slot(q, s);
@@ -126,6 +155,10 @@ static void batch_reap_expire(struct peal_queue *q, uint64_t now)
 		if (s->buf.ptr)
 			bufs_quarantine(&q->conn->bufs, &s->buf);
 		s->state = CONN_SLOT_GIVEN_UP;
+		if (s->cmd) {
+			batch_reap_cmd(q, s, -ETIMEDOUT);
+			continue;
+		}
 		q->nr_waiting--;
 		batch_reap_finish(q, s->req, -ETIMEDOUT);
 		s->req = NULL;
@@ -140,6 +173,10 @@ void batch_reap_fail_all(struct peal_queue *q)
 
 		if (s->state != CONN_SLOT_WAITING)
 			continue;
+		if (s->cmd) {
+			batch_reap_cmd(q, s, -ENOTCONN);
+			continue;
+		}
 		q->nr_waiting--;
 		batch_reap_finish(q, s->req, -ENOTCONN);
 	}
@@ -154,16 +191,21 @@ static bool batch_has_deadline(struct peal_queue *q)
 	return atomic_load_explicit(&q->next_deadline_ns, memory_order_relaxed) != UINT64_MAX;
 }
 
-/* A look, without waiting. */
-static unsigned batch_reap_look(struct peal_queue *q, struct peal_req **done, unsigned max)
+void batch_reap_look(struct peal_queue *q)
 {
-	if (q->conn) {
-		batch_reap_take(q);
-		if (conn_is_dead(q->conn))
-			batch_reap_fail_all(q);
-		else if (q->nr_waiting && batch_has_deadline(q))
-			batch_reap_expire(q, mono_ns());
-	}
+	if (!q->conn)
+		return;
+	batch_reap_take(q);
+	if (conn_is_dead(q->conn))
+		batch_reap_fail_all(q);
+	else if (q->nr_waiting && batch_has_deadline(q))
+		batch_reap_expire(q, mono_ns());
+}
+
+/* A look, and what it has found. */
+static unsigned batch_reap_some(struct peal_queue *q, struct peal_req **done, unsigned max)
+{
+	batch_reap_look(q);
 	return batch_reap_pop(q, done, max);
 }
 
@@ -197,26 +239,90 @@ static void batch_reap_wait(struct peal_queue *q, uint64_t spin_until, uint64_t 
 	qp_doze(q->q, until);
 }
 
-int peal_reap(struct peal_queue *q, struct peal_req **done, unsigned max, uint32_t timeout_ms)
+bool batch_reap_posted(struct peal_queue *q, uint64_t until_ns)
+{
+	uint64_t spin_until = mono_ns() + BATCH_SPIN_NS;
+	uint32_t nr = q->nr_posted;
+
+	batch_reap_look(q);
+	while (q->conn && nr && q->nr_posted == nr && mono_ns() < until_ns) {
+		batch_reap_wait(q, spin_until, until_ns);
+		batch_reap_look(q);
+	}
+	return q->conn && q->nr_posted < nr;
+}
+
+int batch_reap_done(struct peal_queue *q, struct peal_req **done, unsigned max, uint32_t timeout_ms)
 {
 	uint64_t now, until, spin_until;
-	unsigned n;
+	unsigned n = batch_reap_some(q, done, max);
 
-	if (q->p->fork_gen != keeper_fork_gen())
-		return errmsg_set(-EPERM, "this queue was opened before fork()");
-	n = batch_reap_look(q, done, max);
-	if (!n && timeout_ms && max && q->nr_waiting && batch_reap_spin(q))
-		n = batch_reap_look(q, done, max);
+	if (!n && !q->cmds_done && timeout_ms && max && q->nr_waiting && batch_reap_spin(q))
+		n = batch_reap_some(q, done, max);
 	if (n || !timeout_ms || !max)
 		return (int)n;
 	now = mono_ns();
 	until = now + timeout_ms * MONO_NS_PER_MS;
 	spin_until = now + BATCH_SPIN_NS;
-	while (!n && q->nr_waiting && mono_ns() < until) {
+	while (!n && !q->cmds_done && q->nr_waiting && mono_ns() < until) {
 		uint64_t next = atomic_load_explicit(&q->next_deadline_ns, memory_order_relaxed);
 
 		batch_reap_wait(q, spin_until, next < until ? next : until);
-		n = batch_reap_look(q, done, max);
+		n = batch_reap_some(q, done, max);
 	}
 	return (int)n;
+}
+
+int peal_reap(struct peal_queue *q, struct peal_req **done, unsigned max, uint32_t timeout_ms)
+{
+	int n;
+
+	if (q->p->fork_gen != keeper_fork_gen())
+		return errmsg_set(-EPERM, "this queue was opened before fork()");
+	batch_reap_unpark(q);
+	n = batch_reap_done(q, done, max, timeout_ms);
+	batch_reap_park(q);
+	return n;
+}
+
+/* ---- while its thread is elsewhere ---- */
+
+void batch_reap_park(struct peal_queue *q)
+{
+	if (q->conn && !q->nr_waiting && q->q->nr_free < q->q->size - 1)
+		atomic_store_explicit(&q->owner, BATCH_PARKED, memory_order_release);
+}
+
+void batch_reap_unpark(struct peal_queue *q)
+{
+	int was = BATCH_PARKED;
+
+	/* Only our own thread parks it, so that's not news from another one. */
+	if (atomic_load_explicit(&q->owner, memory_order_relaxed) == BATCH_ITS_THREAD)
+		return;
+	while (!atomic_compare_exchange_weak_explicit(&q->owner, &was, BATCH_ITS_THREAD,
+						      memory_order_acquire, memory_order_relaxed)) {
+		was = BATCH_PARKED;
+		sched_yield();
+	}
+}
+
+void batch_reap_idle(struct peal *p)
+{
+	struct peal_queue *q;
+
+	/* A queue leaves the list before it is freed. */
+	pthread_mutex_lock(&p->lock);
+	list_for_each_entry(q, &p->queues, node) {
+		int was = BATCH_PARKED;
+
+		if (!atomic_compare_exchange_strong_explicit(&q->owner, &was, BATCH_REAPED,
+							     memory_order_acquire,
+							     memory_order_relaxed))
+			continue;
+		if (!conn_is_dead(q->conn))
+			batch_reap_take(q);
+		atomic_store_explicit(&q->owner, BATCH_PARKED, memory_order_release);
+	}
+	pthread_mutex_unlock(&p->lock);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * peal_run(): many requests, and back when all are over. What the queue copies or what is direct
- * goes through the queue; the rest - large values, tags, metadata - by the calls for one value,
- * while the queue's are under way. One deadline for the whole, so that a daemon that stands still
- * costs a caller the time he gave and not that time for each value. In the queue's thread.
+ * goes by peal_submit(); the rest - large values, tags, metadata - in waves (batch_wave.h); and
+ * what those leave, by the calls for one value, one after the other. All of it while the first are
+ * under way. One deadline for the whole, so that a daemon that stands still costs a caller the time
+ * he gave and not that time for each value. In the queue's thread.
  */
 #include <errno.h>
 
-#include "client/batch_int.h"
+#include "client/batch_wave.h"
 #include "client/errmsg.h"
 #include "client/keeper.h"
 
@@ -22,9 +23,34 @@ struct run {
 	uint64_t deadline_ns;
 	unsigned nr_out;
 	unsigned nr_ok;
+	int attach_err; /* once there was one, that isn't tried again */
 	struct peal_req *ready[RUN_BURST];
 	unsigned nr_ready;
 };
+
+/*
+ * Attaches the queue if it isn't, within the time of all. A daemon that is gone says so at once,
+ * and may come back.
+ */
+static int run_attach(struct run *r)
+{
+	uint64_t until = call_deadline(r->q->p, 0);
+	int err = r->attach_err;
+
+	if (err)
+		return err;
+	err = batch_ready(r->q, until < r->deadline_ns ? until : r->deadline_ns);
+	if (err != -ENOTCONN)
+		r->attach_err = err;
+	return err;
+}
+
+static int run_submit(struct run *r, struct peal_req *const *reqs, unsigned nr)
+{
+	int err = run_attach(r);
+
+	return err ? err : batch_submit(r->q, reqs, nr);
+}
 
 /* 0: the time is over. */
 static uint32_t run_left_ms(const struct run *r)
@@ -81,7 +107,7 @@ static void run_alone(struct run *r, struct peal_req *req)
 static void run_reap(struct run *r)
 {
 	struct peal_req *done[RUN_BURST];
-	int n = peal_reap(r->q, done, RUN_BURST, RUN_WAIT_MS);
+	int n = batch_reap_done(r->q, done, RUN_BURST, RUN_WAIT_MS);
 
 	for (int i = 0; i < n; i++)
 		r->nr_ok += !done[i]->res;
@@ -101,9 +127,9 @@ static void run_push(struct run *r)
 		if (left_ms) {
 			for (unsigned i = at; i < r->nr_ready; i++)
 				r->ready[i]->timeout_ms = left_ms;
-			n = peal_submit(r->q, r->ready + at, r->nr_ready - at);
+			n = run_submit(r, r->ready + at, r->nr_ready - at);
 		} else if (req->flags & PEAL_DIRECT) {
-			n = peal_submit(r->q, &req, 1);
+			n = run_submit(r, &req, 1);
 		}
 		if (n > 0) {
 			at += (unsigned)n;
@@ -119,16 +145,72 @@ static void run_push(struct run *r)
 	r->nr_ready = 0;
 }
 
-/* Whether a request is for the calls for one value. */
-static bool run_is_single(const struct peal_req *req)
+/* Whether it is for peal_submit(). */
+static bool run_is_queued(const struct peal_req *req)
 {
 	if (req->flags & PEAL_DIRECT)
-		return false;
-	if (req->meta || req->want_tag)
 		return true;
+	if (req->meta || req->want_tag)
+		return false;
 	if (req->op == PEAL_REQ_GET)
-		return req->bytes > RUN_GET_COPY_MAX;
-	return req->op == PEAL_REQ_PUT && req->bytes > RUN_PUT_COPY_MAX;
+		return req->bytes <= RUN_GET_COPY_MAX;
+	return req->op != PEAL_REQ_PUT || req->bytes <= RUN_PUT_COPY_MAX;
+}
+
+/* How each of them goes; how many waves there is something for. */
+static unsigned run_sort(struct run *r, struct peal_req *reqs, unsigned nr)
+{
+	bool is_ready = false;
+	unsigned nr_waves = 0;
+
+	for (unsigned i = 0; i < nr; i++) {
+		reqs[i].priv[1] = BATCH_QUEUE;
+		if (run_is_queued(&reqs[i]))
+			continue;
+		is_ready = is_ready || run_attach(r) == 0;
+		reqs[i].priv[1] = BATCH_ALONE;
+		if (!is_ready || !batch_wave_takes(r->q, &reqs[i]))
+			continue;
+		reqs[i].priv[1] = BATCH_WAVE;
+		nr_waves++;
+	}
+	return nr_waves;
+}
+
+static void run_waves(struct run *r, struct peal_req *reqs, unsigned nr)
+{
+	struct wave w;
+
+	if (run_attach(r) < 0) { /* gone since: the calls for one value say so */
+		for (unsigned i = 0; i < nr; i++)
+			if (reqs[i].priv[1] == BATCH_WAVE)
+				reqs[i].priv[1] = BATCH_ALONE;
+		return;
+	}
+	batch_wave_run(&w, r->q, reqs, nr, r->deadline_ns);
+	r->nr_ok += w.nr_ok + w.nr_back_ok;
+	r->nr_out -= w.nr_back;
+}
+
+static void run_all(struct run *r, struct peal_req *reqs, unsigned nr)
+{
+	unsigned nr_waves = run_sort(r, reqs, nr);
+
+	for (unsigned i = 0; i < nr; i++) {
+		if (reqs[i].priv[1] != BATCH_QUEUE)
+			continue;
+		r->ready[r->nr_ready++] = &reqs[i];
+		if (r->nr_ready == RUN_BURST)
+			run_push(r);
+	}
+	run_push(r);
+	if (nr_waves)
+		run_waves(r, reqs, nr);
+	for (unsigned i = 0; i < nr; i++)
+		if (reqs[i].priv[1] == BATCH_ALONE)
+			run_alone(r, &reqs[i]);
+	while (r->nr_out)
+		run_reap(r);
 }
 
 int peal_run(struct peal_queue *q, struct peal_req *reqs, unsigned nr, uint32_t timeout_ms)
@@ -139,18 +221,9 @@ int peal_run(struct peal_queue *q, struct peal_req *reqs, unsigned nr, uint32_t 
 		return errmsg_set(-EPERM, "this queue was opened before fork()");
 	if (q->nr_waiting || q->done_first)
 		return errmsg_set(-EBUSY, "run: the queue has requests under way, expected none");
-	for (unsigned i = 0; i < nr; i++) {
-		if (run_is_single(&reqs[i]))
-			continue;
-		r.ready[r.nr_ready++] = &reqs[i];
-		if (r.nr_ready == RUN_BURST)
-			run_push(&r);
-	}
-	run_push(&r);
-	for (unsigned i = 0; i < nr; i++)
-		if (run_is_single(&reqs[i]))
-			run_alone(&r, &reqs[i]);
-	while (r.nr_out)
-		run_reap(&r);
+	batch_reap_unpark(q);
+	batch_reap_look(q); /* releases that were answered since */
+	run_all(&r, reqs, nr);
+	batch_reap_park(q);
 	return (int)r.nr_ok;
 }

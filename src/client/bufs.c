@@ -11,6 +11,7 @@
 
 #include "base/mono.h"
 #include "base/must.h"
+#include "client/batch.h"
 #include "client/chan.h"
 #include "client/conn.h"
 #include "client/errmsg.h"
@@ -173,6 +174,8 @@ int bufs_get(struct bufs *b, size_t bytes, struct buf *buf, uint64_t deadline_ns
 			has_looked = true;
 			pthread_mutex_unlock(&b->lock);
 			chan_reap_all(b->conn);
+			if (b->conn->p)
+				batch_reap_idle(b->conn->p);
 			pthread_mutex_lock(&b->lock);
 			continue;
 		}

@@ -117,7 +117,7 @@ ssize_t call_end(struct call *call, ssize_t res)
 	return res;
 }
 
-static void call_fill_store_ex(struct peal_store_ex *x, const struct peal_meta *m)
+void call_fill_store_ex(struct peal_store_ex *x, const struct peal_meta *m)
 {
 	*x = (struct peal_store_ex){
 		.parent_len = m->parent.len,

@@ -77,6 +77,8 @@ int call_buf(struct call *call, size_t bytes);
 int call_exec(struct call *call, struct chan_cmd *cmd);
 /* errmsg_status() of the call's verb and key. */
 int call_status(const struct call *call, uint16_t status);
+/* STORE_EX's block of that metadata. */
+void call_fill_store_ex(struct peal_store_ex *x, const struct peal_meta *m);
 /* The whole of a call whose command has no data. */
 int call_simple(struct peal *p, const char *verb, const struct peal_key *k, uint8_t opc,
 		struct peal_call *c);

@@ -99,6 +99,23 @@ static unsigned chan_index(const struct conn *c)
 	return (mine - 1) % (nr < CONN_CHANS_MAX ? nr : CONN_CHANS_MAX);
 }
 
+/* No queue for this channel. If none can ever be had, only another connection has more. */
+static int chan_share(struct conn *c, struct chan **ch)
+{
+	bool has_lost;
+
+	*ch = atomic_load_explicit(&c->chans[0], memory_order_acquire);
+	if (*ch)
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	has_lost = c->has_lost_qids;
+	pthread_mutex_unlock(&c->lock);
+	if (!has_lost)
+		return -EAGAIN;
+	conn_hang_up(c);
+	return errmsg_set(-ENOTCONN, "queues were lost while the daemon stood still");
+}
+
 static int chan_pick(struct conn *c, struct chan **out, uint64_t deadline_ns)
 {
 	unsigned i = chan_index(c);
@@ -115,10 +132,8 @@ static int chan_pick(struct conn *c, struct chan **out, uint64_t deadline_ns)
 			atomic_store_explicit(&c->chans[i], ch, memory_order_release);
 		turn_give(&c->chans_turn);
 	}
-	if (err == -EAGAIN && i > 0) { /* no more queues: share the first */
-		ch = atomic_load_explicit(&c->chans[0], memory_order_acquire);
-		err = ch ? 0 : err;
-	}
+	if (err == -EAGAIN)
+		err = chan_share(c, &ch);
 	if (!err)
 		*out = ch;
 	return err;

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/chan.h"
@@ -131,4 +132,9 @@ void conn_kill(struct conn *c)
 	chan_kick_all(c);
 	if (c->admin->fd >= 0 && write(c->admin->fd, &one, sizeof(one)) < 0)
 		return; /* full: it will be read */
+}
+
+void conn_hang_up(struct conn *c)
+{
+	shutdown(c->wire.fd, SHUT_WR);
 }

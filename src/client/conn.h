@@ -36,6 +36,7 @@
 
 struct chan;
 struct conn_segment;
+struct peal;
 
 struct conn_opts {
 	const char *path;
@@ -69,6 +70,7 @@ enum conn_slot_state {
 
 struct conn {
 	struct list node; /* conn.c: all of this process, for fork() */
+	struct peal *p;	  /* whose it is; keeper.c */
 	_Atomic uint32_t refs;
 	_Atomic bool is_dead;
 	struct wire wire;
@@ -102,6 +104,7 @@ struct conn {
 
 	pthread_mutex_t lock; /* qids */
 	bool qid_used[CONN_QID_MAX + 1];
+	bool has_lost_qids;	/* taken for good: what the daemon made of them isn't known */
 	struct turn chans_turn; /* making one; before admin_turn */
 	struct chan *_Atomic chans[CONN_CHANS_MAX];
 	pthread_mutex_t arena_lock;    /* before the wire's turn */
@@ -115,6 +118,11 @@ int conn_open(const struct conn_opts *o, struct conn **c);
 void conn_get(struct conn *c);
 void conn_put(struct conn *c);
 void conn_kill(struct conn *c);
+/*
+ * Asks the daemon to close it: dead is what the daemon has closed, until then memory that it was
+ * given is its own. The keeper sees that, and makes another.
+ */
+void conn_hang_up(struct conn *c);
 
 static inline bool conn_is_dead(const struct conn *c)
 {

@@ -11,11 +11,12 @@
  * A lease that doesn't check out is read again in pieces: then the daemon sees for itself, and
  * answers with a miss when the bytes really are bad. Any thread.
  */
+#include "client/get.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/mono.h"
-#include "client/call.h"
 #include "client/errmsg.h"
 #include "client/lease.h"
 
@@ -83,15 +84,15 @@ static ssize_t get_plain(struct get *g)
 
 /* ---- RETRIEVE_EX ---- */
 
-static int get_check_tag(const struct get *g, const struct peal_retrieve_ex *x)
+int get_check_tag(const struct call *call, const uint8_t *want, const struct peal_retrieve_ex *x)
 {
 	char key[ERRMSG_KEY_BYTES];
 
-	if (!g->c || !g->c->want_tag || memcmp(x->tag, g->c->want_tag, PEAL_TAG_BYTES) == 0)
+	if (!want || memcmp(x->tag, want, PEAL_TAG_BYTES) == 0)
 		return 0;
-	call_count(&g->call.p->bad_tags, 1);
+	call_count(&call->p->bad_tags, 1);
 	return errmsg_set(-ENOENT, "%s %s: there is a value, but its tag is another one",
-			  g->call.verb, errmsg_key(g->call.key, key));
+			  call->verb, errmsg_key(call->key, key));
 }
 
 static struct peal_key get_wire_key(const uint8_t b[16], uint8_t len)
@@ -102,6 +103,20 @@ static struct peal_key get_wire_key(const uint8_t b[16], uint8_t len)
 	return k;
 }
 
+struct peal_meta get_meta(const struct peal_retrieve_ex *x)
+{
+	struct peal_meta m = {
+		.parent = get_wire_key(x->parent, x->parent_len),
+		.group = get_wire_key(x->group, x->group_len),
+		.cls = x->cls,
+		.cost_us = x->cost_us,
+		.seq = x->seq,
+	};
+
+	memcpy(m.tag, x->tag, PEAL_TAG_BYTES);
+	return m;
+}
+
 static void get_take_meta(struct get *g, const struct peal_retrieve_ex *x)
 {
 	g->version = x->version;
@@ -109,16 +124,8 @@ static void get_take_meta(struct get *g, const struct peal_retrieve_ex *x)
 	if (!g->c)
 		return;
 	g->c->version = x->version;
-	if (!g->c->meta)
-		return;
-	*g->c->meta = (struct peal_meta){
-		.parent = get_wire_key(x->parent, x->parent_len),
-		.group = get_wire_key(x->group, x->group_len),
-		.cls = x->cls,
-		.cost_us = x->cost_us,
-		.seq = x->seq,
-	};
-	memcpy(g->c->meta->tag, x->tag, PEAL_TAG_BYTES);
+	if (g->c->meta)
+		*g->c->meta = get_meta(x);
 }
 
 /*
@@ -156,7 +163,7 @@ static ssize_t get_ex(struct get *g, uint64_t offset, size_t bytes, uint64_t wan
 	if (want && x.version != want)
 		return errmsg_set(-ENOENT, "get %s: the value changed while it was read",
 				  errmsg_key(g->call.key, key));
-	err = get_check_tag(g, &x);
+	err = get_check_tag(&g->call, g->c ? g->c->want_tag : NULL, &x);
 	if (err)
 		return err;
 	get_take_meta(g, &x);

@@ -69,7 +69,11 @@ static int keeper_connect(struct peal *p, uint64_t deadline_ns, struct conn **c)
 		.deadline_ns = deadline_ns,
 	};
 
-	return p->uri.is_spawn ? spawn_attach(&p->uri, &o, c) : conn_open(&o, c);
+	int err = p->uri.is_spawn ? spawn_attach(&p->uri, &o, c) : conn_open(&o, c);
+
+	if (!err)
+		(*c)->p = p;
+	return err;
 }
 
 /* Registered memory is known to the new connection before anybody can use it. */

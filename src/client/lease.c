@@ -20,6 +20,7 @@
 #include "peal/seal.h"
 
 #define LEASE_REPLY_BYTES 65536u
+#define LEASE_FEW_EXTENTS 128u
 #define LEASE_RELEASE_NS (500 * MONO_NS_PER_MS)
 #define LEASE_WAKE_NS (40 * MONO_NS_PER_US)
 
@@ -28,7 +29,7 @@ struct lease {
 	struct list node; /* p->leases */
 	struct peal *p;
 	struct conn *conn;
-	struct chan *ch; /* whose worker keeps it */
+	struct chan *ch; /* that it came by, and goes; NULL: another queue */
 	uint64_t key_hash;
 	struct peal_extent ext[];
 };
@@ -53,15 +54,17 @@ static int lease_check(const struct peal_wire_lease *w, uint32_t bytes)
 	return 0;
 }
 
-static int lease_map(struct call *call, struct lease *l, const struct peal_wire_extent *x)
+int lease_map(struct call *call, struct peal_lease *pub)
 {
+	struct lease *l = (struct lease *)pub;
+	const uint8_t *exts = call->buf.ptr + sizeof(struct peal_wire_lease);
 	uint64_t left = l->pub.value_bytes;
 
 	for (uint32_t i = 0; i < l->pub.nr_ext; i++) {
 		struct peal_wire_extent at;
 		int err;
 
-		memcpy(&at, x + i, sizeof(at));
+		memcpy(&at, exts + i * sizeof(at), sizeof(at));
 		err = conn_arena_ptr(call->conn, &at, &l->ext[i].ptr, call->deadline_ns);
 		if (err)
 			return err;
@@ -91,7 +94,14 @@ void lease_free_all(struct peal *p)
 		lease_free(l);
 }
 
-static int lease_make(struct call *call, uint32_t bytes, uint64_t asked_ns, struct lease **out)
+size_t lease_reply_bytes(uint64_t value_bytes)
+{
+	return sizeof(struct peal_wire_lease) +
+	       LEASE_FEW_EXTENTS * sizeof(struct peal_wire_extent) +
+	       peal_seal_count(value_bytes) * sizeof(uint64_t);
+}
+
+int lease_make(struct call *call, uint32_t bytes, uint64_t asked_ns, struct peal_lease **out)
 {
 	const uint8_t *reply = call->buf.ptr;
 	struct peal_wire_lease w;
@@ -124,14 +134,27 @@ static int lease_make(struct call *call, uint32_t bytes, uint64_t asked_ns, stru
 	l->key_hash = hash_key(call->key->b, call->key->len);
 	conn_get(call->conn);
 	l->conn = call->conn;
-	l->ch = chan_mine(call->conn);
+	l->ch = NULL;
 	l->p = call->p;
 	pthread_mutex_lock(&l->p->lock);
 	list_add_tail(&l->p->leases, &l->node);
 	pthread_mutex_unlock(&l->p->lock);
-	err = lease_map(call, l, (const struct peal_wire_extent *)exts);
+	*out = &l->pub;
+	return 0;
+}
+
+/* The whole of it. It ends, also where it can't be read, by the channel that it came by. */
+static int lease_open(struct call *call, uint32_t bytes, uint64_t asked_ns, struct peal_lease **out)
+{
+	struct peal_lease *l;
+	int err = lease_make(call, bytes, asked_ns, &l);
+
+	if (err)
+		return err;
+	((struct lease *)l)->ch = chan_mine(call->conn);
+	err = lease_map(call, l);
 	if (err) {
-		lease_drop(&l->pub);
+		lease_drop(l);
 		return err;
 	}
 	*out = l;
@@ -141,7 +164,6 @@ static int lease_make(struct call *call, uint32_t bytes, uint64_t asked_ns, stru
 int lease_take(struct call *call, uint32_t ms, struct peal_lease **out)
 {
 	size_t room = LEASE_REPLY_BYTES;
-	struct lease *l = NULL;
 	int err = 0;
 
 	if (!conn_has_cmd(call->conn, PEAL_OPC_LEASE) || !call->conn->has_arena)
@@ -164,32 +186,39 @@ int lease_take(struct call *call, uint32_t ms, struct peal_lease **out)
 			err = call_status(call, cmd.status);
 		if (err)
 			return err;
-		if (cmd.dw0 <= call->buf.bytes) {
-			err = lease_make(call, cmd.dw0, asked_ns, &l);
-			if (!err)
-				*out = &l->pub;
-			return err;
-		}
+		if (cmd.dw0 <= call->buf.bytes)
+			return lease_open(call, cmd.dw0, asked_ns, out);
 		room = cmd.dw0; /* nothing was leased; this is what it takes */
 	}
 	return errmsg_set(-EAGAIN, "lease: the value's extents changed twice under us");
 }
 
+void lease_release_sqe(const struct peal_lease *l, struct nvme_sqe *sqe)
+{
+	*sqe = (struct nvme_sqe){
+		.opc = PEAL_OPC_RELEASE,
+		.cdw10 = (uint32_t)l->id,
+		.cdw11 = (uint32_t)(l->id >> 32),
+	};
+}
+
+void lease_forget(struct peal_lease *pub)
+{
+	lease_free((struct lease *)pub);
+}
+
 int lease_drop(struct peal_lease *pub)
 {
 	struct lease *l = (struct lease *)pub;
-	struct chan_cmd cmd = {.sqe = {
-				       .opc = PEAL_OPC_RELEASE,
-				       .cdw10 = (uint32_t)pub->id,
-				       .cdw11 = (uint32_t)(pub->id >> 32),
-			       }};
+	struct chan_cmd cmd = {0};
 	int err;
 
+	lease_release_sqe(pub, &cmd.sqe);
 	/*
 	 * Also after a deadline: it must not hold the arena longer than it need. Nobody waits for
 	 * the answer, unless a daemon that doesn't answer has left too many.
 	 */
-	err = conn_is_dead(l->conn) ? 0 : chan_post(l->ch, &cmd);
+	err = conn_is_dead(l->conn) ? 0 : l->ch ? chan_post(l->ch, &cmd) : -EAGAIN;
 	if (err == -EAGAIN) {
 		err = chan_exec(l->conn, &cmd, mono_ns() + LEASE_RELEASE_NS);
 		if (!err)
@@ -266,7 +295,7 @@ static bool lease_wake(const struct lease *l, uint64_t start_ns, uint64_t done, 
 {
 	if ((mono_ns() - start_ns) * left > LEASE_WAKE_NS * done)
 		return false;
-	return chan_wake(l->ch);
+	return l->ch && chan_wake(l->ch);
 }
 
 ssize_t lease_copy(const struct peal_lease *pub, uint64_t off, void *buf, size_t bytes)

@@ -111,6 +111,7 @@ void peal_stats(struct peal *p, struct peal_stats *st)
 	if (!c)
 		return;
 	chan_reap_all(c);
+	batch_reap_idle(p);
 	st->quarantined_bytes = bufs_quarantined(&c->bufs);
 	conn_put(c);
 }

@@ -125,10 +125,17 @@ static int qp_qid_get(struct conn *c)
 	return qid;
 }
 
-static void qp_qid_put(struct conn *c, uint16_t qid)
+/*
+ * is_gone: the daemon has no queue of that number, nor will it make one. Else the number stays
+ * taken: a late create makes a queue that is nobody's, a late delete must not hit a new one.
+ */
+static void qp_qid_put(struct conn *c, uint16_t qid, bool is_gone)
 {
 	pthread_mutex_lock(&c->lock);
-	c->qid_used[qid] = false;
+	if (is_gone)
+		c->qid_used[qid] = false;
+	else
+		c->has_lost_qids = true;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -149,38 +156,45 @@ static int qp_admin(struct qp *q, uint8_t opc, uint32_t cdw10, uint32_t cdw11, u
 	return conn_admin_must(q->conn, &cmd, what[opc], deadline_ns);
 }
 
+/* The controller's half of it. is_gone: as of qp_qid_put(), when it fails. */
+static int qp_make(struct qp *q, bool has_irq, bool *is_gone, uint64_t deadline_ns)
+{
+	uint32_t qid = q->qid, size = (q->size - 1) << 16;
+	int err = qp_admin(q, QP_ADM_CREATE_CQ, size | qid,
+			   (uint32_t)q->vector << 16 | (uint32_t)has_irq << 1 | 1, deadline_ns);
+
+	*is_gone = err != -ETIMEDOUT;
+	if (err)
+		return err;
+	err = qp_admin(q, QP_ADM_CREATE_SQ, size | qid, qid << 16 | 1, deadline_ns);
+	/* Not answered: it may be there yet, and a CQ isn't deleted below its SQ. */
+	*is_gone = err && err != -ETIMEDOUT && !qp_admin(q, QP_ADM_DELETE_CQ, qid, 0, deadline_ns);
+	return err;
+}
+
 int qp_create(struct conn *c, uint32_t depth, struct qp **out, uint64_t deadline_ns)
 {
 	uint32_t mqes = (uint32_t)(c->cap & 0xffff);
 	int qid = qp_qid_get(c);
-	uint32_t has_irq;
+	bool has_irq, is_gone = true;
 	struct qp *q = NULL;
 	int err;
 
 	if (qid < 0)
 		return qid;
 	err = qp_alloc(c, (uint16_t)qid, depth < mqes ? depth : mqes, &q, deadline_ns);
-	if (err)
-		goto put_qid;
-	has_irq = c->nr_vectors > (uint32_t)qid;
-	q->vector = has_irq ? (uint16_t)qid : 0;
-	err = qp_admin(q, QP_ADM_CREATE_CQ, (q->size - 1) << 16 | (uint32_t)qid,
-		       (uint32_t)q->vector << 16 | has_irq << 1 | 1, deadline_ns);
-	if (err)
-		goto free_queue;
-	err = qp_admin(q, QP_ADM_CREATE_SQ, (q->size - 1) << 16 | (uint32_t)qid,
-		       (uint32_t)qid << 16 | 1, deadline_ns);
-	if (err)
-		goto delete_cq;
-	qp_find_worker(q);
-	*out = q;
-	return 0;
-delete_cq:
-	qp_admin(q, QP_ADM_DELETE_CQ, (uint32_t)qid, 0, deadline_ns);
-free_queue:
-	qp_free(q);
-put_qid:
-	qp_qid_put(c, (uint16_t)qid);
+	if (!err) {
+		has_irq = c->nr_vectors > (uint32_t)qid;
+		q->vector = has_irq ? (uint16_t)qid : 0;
+		err = qp_make(q, has_irq, &is_gone, deadline_ns);
+		if (!err) {
+			qp_find_worker(q);
+			*out = q;
+			return 0;
+		}
+		qp_free(q);
+	}
+	qp_qid_put(c, (uint16_t)qid, is_gone);
 	return err;
 }
 
@@ -193,11 +207,9 @@ int qp_destroy(struct qp *q, uint64_t deadline_ns)
 		err = qp_admin(q, QP_ADM_DELETE_SQ, q->qid, 0, deadline_ns);
 		if (!err)
 			err = qp_admin(q, QP_ADM_DELETE_CQ, q->qid, 0, deadline_ns);
+		qp_qid_put(c, q->qid, !err);
 		if (!err)
 			err = conn_dev_dma_unmap(c, q->shm.iova, q->shm.bytes, deadline_ns);
-		/* Not answered: the number stays taken, a late delete must not hit a new queue. */
-		if (!err)
-			qp_qid_put(c, q->qid);
 	}
 	qp_free(q);
 	return err;

@@ -129,20 +129,31 @@ struct spawn_report {
 	int err;
 };
 
+/*
+ * Behind the standard files: what the starter had closed may be one of them by now, and dup2() of
+ * a descriptor to itself leaves it close-on-exec.
+ */
+static int spawn_behind_std(int fd)
+{
+	return fd < 0 || fd > STDERR_FILENO ? fd : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
 /* In the grandchild: becomes the daemon, or tells why not and exits. */
 __attribute__((noreturn)) static void spawn_exec(struct spawn_args *a, int log_fd, int report_fd)
 {
 	struct spawn_report r = {.pid = getpid()};
-	int null_fd = open("/dev/null", O_RDONLY);
 	sigset_t none;
+	int null_fd;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
-	dup2(null_fd, 0);
-	dup2(log_fd, 1);
-	dup2(log_fd, 2);
-	if (write(report_fd, &r, sizeof(r)) == (ssize_t)sizeof(r))
+	report_fd = spawn_behind_std(report_fd);
+	log_fd = spawn_behind_std(log_fd);
+	null_fd = spawn_behind_std(open("/dev/null", O_RDONLY | O_CLOEXEC));
+	/* Never with what is its starter's: whoever reads that to its end would wait for it. */
+	if (null_fd >= 0 && dup2(null_fd, 0) == 0 && dup2(log_fd, 1) == 1 && dup2(log_fd, 2) == 2 &&
+	    write(report_fd, &r, sizeof(r)) == (ssize_t)sizeof(r))
 		execvp(a->argv[0], a->argv);
 	r.err = errno;
 	_exit(write(report_fd, &r, sizeof(r)) == (ssize_t)sizeof(r) ? 127 : 126);
@@ -203,7 +214,7 @@ static int spawn_start(const struct uri *u, struct spawn_child *d)
 		return errmsg_set(-EAGAIN, "can't fork a daemon");
 	d->pid = r.pid;
 	/* End of file: exec worked and closed the other end. */
-	if (read(rd, &r, sizeof(r)) == (ssize_t)sizeof(r))
+	if (r.err || read(rd, &r, sizeof(r)) == (ssize_t)sizeof(r))
 		return errmsg_set(-r.err,
 				  "can't start %s: %s (looked at $PEALD, beside this program and "
 				  "library, in PATH)",

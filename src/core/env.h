@@ -46,6 +46,11 @@ struct env_ops {
 	/* Runs end() of up to `max` finished requests; returns how many. Never blocks. */
 	int (*io_reap)(struct env *env, int max);
 	/*
+	 * Hands on what was submitted, if the env has kept any of it so that many go at once; else
+	 * io_reap() and wait() do. May be NULL. Never blocks.
+	 */
+	void (*io_push)(struct env *env);
+	/*
 	 * Blocks until something finished, wake() was called or until_ns (mono, UINT64_MAX = for
 	 * ever) has passed.
 	 */

@@ -20,7 +20,8 @@
 #include "core/thread.h"
 
 #define REACTOR_MAILS_MAX 64
-#define REACTOR_IOS_MAX 64
+/* Few: what the first of them answers goes out, by the pollers, before the next are looked at. */
+#define REACTOR_IOS_MAX 8
 #define REACTOR_TIMEOUTS_MAX 64
 
 struct reactor *reactor_create(const struct reactor_opts *o)
@@ -96,8 +97,14 @@ uint32_t *reactor_waited_reads(struct reactor *r)
 	return &r->nr_waited_reads;
 }
 
+uint32_t *reactor_unwaited_reads(struct reactor *r)
+{
+	return &r->nr_unwaited_reads;
+}
+
 void reactor_io(struct reactor *r, struct io_req *io)
 {
+	r->has_io = true;
 	r->env->ops->io_submit(r->env, io);
 }
 
@@ -228,6 +235,15 @@ static int reactor_turn_timeouts(struct reactor *r)
 	return nr;
 }
 
+void reactor_io_push(struct reactor *r)
+{
+	if (!r->has_io)
+		return;
+	r->has_io = false;
+	if (r->env->ops->io_push)
+		r->env->ops->io_push(r->env);
+}
+
 int reactor_step(struct reactor *r)
 {
 	int nr;
@@ -235,11 +251,13 @@ int reactor_step(struct reactor *r)
 	must(!r->is_current);
 	r->is_current = true;
 	nr = reactor_turn_mails(r);
-	/* Answers don't wait for what the pollers do: somebody else does. */
+	nr += r->env->ops->io_reap(r->env, REACTOR_IOS_MAX);
+	/* Answers, and what a device is asked for, don't wait for what the pollers do. */
 	if (r->out_dirty)
 		reactor_flush(r);
+	reactor_io_push(r);
 	nr += reactor_turn_pollers(r);
-	nr += r->env->ops->io_reap(r->env, REACTOR_IOS_MAX);
+	reactor_io_push(r);
 	if (--r->clock_left == 0)
 		nr += reactor_turn_timeouts(r);
 	if (r->out_dirty)
@@ -306,6 +324,8 @@ void reactor_sleep(struct reactor *r)
 		PEAL_PROBE(reactor_sleep, r->id, until_ns);
 		r->env->ops->wait(r->env, until_ns);
 		PEAL_PROBE(reactor_awake, r->id);
+		/* What the next turn begins counts its time from now on. */
+		reactor_now_ns(r);
 		reactor_clock_stale(r);
 	}
 	reactor_disarm(r);

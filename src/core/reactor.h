@@ -2,9 +2,12 @@
 /*
  * One reactor: one thread, one env (clock and io_uring), one mailbox, its timeouts and its pollers.
  *
- *   reactor_step():  mailbox (<= 64)  ->  flush of what reactor_send() collected (answers)
- *                    ->  pollers, each one bounded turn  ->  finished I/O (<= 64)
- *                    ->  timeouts  ->  flush
+ *   reactor_step():  mailbox (<= 64)  ->  finished I/O (<= 8)  ->  flush of what reactor_send()
+ *                    collected (answers)  ->  push of what reactor_io() collected
+ *                    ->  pollers, each one bounded turn  ->  push  ->  timeouts  ->  flush
+ *
+ * So what a device has brought is answered by the pollers of the same turn, and what they fetch is
+ * asked of the device in that turn, too.
  *
  * A step never blocks and everything in it has a budget. The daemon's thread runs reactor_run();
  * tests and the simulator call reactor_step() themselves, for any number of reactors in one thread,
@@ -94,8 +97,11 @@ void reactor_expect(struct reactor *r, uint64_t within_ns);
  * them: what nobody waits for begins when there are none. The reactor's own.
  */
 uint32_t *reactor_waited_reads(struct reactor *r);
+/* The same of those that nobody waits for. */
+uint32_t *reactor_unwaited_reads(struct reactor *r);
 
 void reactor_io(struct reactor *r, struct io_req *io); /* env->io_submit */
+void reactor_io_push(struct reactor *r); /* env->io_push: now, not behind the pollers */
 /* env->io_memory: 0, or -errno (-ENOSYS: this env knows no such thing) */
 int reactor_io_memory(struct reactor *r, void *base, uint64_t bytes);
 void reactor_io_memory_gone(struct reactor *r, void *base);

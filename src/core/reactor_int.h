@@ -32,9 +32,11 @@ struct reactor {
 	bool is_current;
 	bool is_armed; /* between arm() and disarm() */
 	bool is_poked; /* something that forbids sleep happened in the last turn before it */
+	bool has_io;   /* since the last push */
 
 	uint64_t busy_ns; /* turn_ns of the last turn that found work */
 	uint32_t nr_waited_reads;
+	uint32_t nr_unwaited_reads;
 	uint64_t awake_ns; /* no sleep before: reactor_expect() */
 	uint64_t spin_ns;
 	uint64_t max_sleep_ns; /* the least of all pollers */

@@ -12,6 +12,12 @@
 
 #include "base/must.h"
 
+/*
+ * Ample, and glibc keeps the stacks of ended threads up to 40 MiB: beyond that it gives them back,
+ * and a munmap() that fails there ends the process (nptl/nptl-stack.c).
+ */
+#define THREAD_STACK_BYTES (2u << 20)
+
 static void thread_mask(sigset_t *set)
 {
 	static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
@@ -30,7 +36,8 @@ static int thread_create(pthread_t *thread, int cpu, void *(*fn)(void *arg), voi
 	err = pthread_attr_init(&attr);
 	if (err)
 		return -err;
-	if (cpu >= 0) {
+	err = pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
+	if (!err && cpu >= 0) {
 		CPU_ZERO(&cpus);
 		CPU_SET((unsigned)cpu, &cpus);
 		err = pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);

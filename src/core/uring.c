@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * env_linux: CLOCK_MONOTONIC, one io_uring and one eventfd per reactor. io_submit() only fills
- * SQEs; io_reap(), once a turn, hands them to the kernel in one system call when there are any, and
- * wait() does both at once.
+ * env_linux: CLOCK_MONOTONIC, one io_uring and one eventfd per reactor. io_submit() fills SQEs;
+ * io_push(), once or twice a turn, hands them to the kernel in one system call when there are any,
+ * io_reap() likewise what is left, and wait() does both at once. Every URING_PUSH of them go at
+ * once: of a burst of reads the first are under way while the last are prepared.
  *
  * The ring is made disabled and enabled by the thread that first reaps or waits, because
  * IORING_SETUP_SINGLE_ISSUER ties it to that thread. Requests in the kernel never exceed the CQ's
@@ -28,6 +29,8 @@
 #define URING_CLOCK_TURNS 64
 #define URING_POLL_TURNS 16u
 #define URING_BATCH 32
+#define URING_PUSH 8u /* SQEs that don't wait for more */
+#define URING_REAP_BYTES (256u << 10)
 #define URING_MEMS 16u		   /* stretches of memory that the kernel has looked up */
 #define URING_MEM_MAX (1ull << 30) /* of one, says the kernel */
 
@@ -180,22 +183,6 @@ static void uring_fill(struct uring *u)
 	}
 }
 
-static void uring_submit(struct env *env, struct io_req *io)
-{
-	struct uring *u = container_of(env, struct uring, env);
-
-	must(io->end);
-	u->nr_out++;
-	u->nr_soon += io->op != IO_POLL;
-	if (io->op == IO_CANCEL && uring_remove(&u->held, io->target)) {
-		uring_finish(u, io->target, -ECANCELED);
-		uring_finish(u, io, 0);
-		return;
-	}
-	uring_put(&u->held, io);
-	uring_fill(u);
-}
-
 static void uring_arm(struct uring *u)
 {
 	struct io_uring_sqe *sqe;
@@ -234,6 +221,32 @@ static void uring_entered(int res)
 	     res == -ENOMEM);
 }
 
+static void uring_push(struct env *env)
+{
+	struct uring *u = container_of(env, struct uring, env);
+
+	if (u->is_enabled && io_uring_sq_ready(&u->ring) > 0)
+		uring_entered(io_uring_submit(&u->ring));
+}
+
+static void uring_submit(struct env *env, struct io_req *io)
+{
+	struct uring *u = container_of(env, struct uring, env);
+
+	must(io->end);
+	u->nr_out++;
+	u->nr_soon += io->op != IO_POLL;
+	if (io->op == IO_CANCEL && uring_remove(&u->held, io->target)) {
+		uring_finish(u, io->target, -ECANCELED);
+		uring_finish(u, io, 0);
+		return;
+	}
+	uring_put(&u->held, io);
+	uring_fill(u);
+	if (io_uring_sq_ready(&u->ring) >= URING_PUSH)
+		uring_push(env);
+}
+
 /* Moves finished requests to `done`. */
 static void uring_collect(struct uring *u)
 {
@@ -260,6 +273,7 @@ static void uring_collect(struct uring *u)
 static int uring_reap(struct env *env, int max)
 {
 	struct uring *u = container_of(env, struct uring, env);
+	uint64_t bytes = 0;
 	struct io_req *io;
 	int nr = 0;
 
@@ -272,10 +286,11 @@ static int uring_reap(struct env *env, int max)
 	u->nr_skipped = 0;
 	uring_enable(u);
 	uring_fill(u);
-	if (io_uring_sq_ready(&u->ring) > 0)
-		uring_entered(io_uring_submit(&u->ring));
+	uring_push(env);
 	uring_collect(u);
-	while (nr < max && (io = uring_take(&u->done)) != NULL) {
+	/* What was read is looked at, every byte of it: of large reads a few are a turn's work. */
+	while (nr < max && bytes < URING_REAP_BYTES && (io = uring_take(&u->done)) != NULL) {
+		bytes += io->op == IO_READ && io->res > 0 ? (uint64_t)io->res : 0;
 		u->nr_out--;
 		u->nr_soon -= io->op != IO_POLL;
 		io->end(io, io->res);
@@ -382,6 +397,7 @@ static const struct env_ops uring_ops = {
 	.now_ns = uring_now_ns,
 	.io_submit = uring_submit,
 	.io_reap = uring_reap,
+	.io_push = uring_push,
 	.wait = uring_wait,
 	.wake = uring_wake,
 	.io_memory = uring_memory,

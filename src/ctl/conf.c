@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "store/rados/ceph.h"
 
 struct conf *conf_create(void)
 {
@@ -159,8 +160,47 @@ static int finish_classes(const struct conf *c, struct conf_ns *ns, char *err)
 	return 0;
 }
 
+static bool finish_has(const struct conf_ns *ns, enum conf_tier_kind kind)
+{
+	for (unsigned i = 0; i < ns->nr_tiers; i++)
+		if (ns->tiers[i].kind == kind)
+			return true;
+	return false;
+}
+
+/* Is there what it is to write to? */
+static int finish_writes(const struct conf *c, const struct conf_ns *ns, char *err)
+{
+	bool has_rados = finish_has(ns, CONF_TIER_RADOS);
+
+	if ((ns->nr_tiers == 1 && ns->write == CONF_WRITE_THROUGH) ||
+	    (ns->ack == CONF_ACK_SSD && !finish_has(ns, CONF_TIER_SSD)))
+		return finish_bad(
+			c, ns, err,
+			"namespace %s is to write to an ssd, expected one among its tiers",
+			ns->name);
+	if (ns->ack == CONF_ACK_RADOS && !has_rados)
+		return finish_bad(c, ns, err,
+				  "namespace %s is to write to rados, expected it among its tiers",
+				  ns->name);
+	if (ns->ack == CONF_ACK_SSD && has_rados)
+		return finish_bad(
+			c, ns, err,
+			"namespace %s has ack ssd above a rados tier, whose cache the ssd is: "
+			"expected dram or rados",
+			ns->name);
+	if (has_rados && ns->value_max > CEPH_VALUE_MAX)
+		return finish_bad(c, ns, err,
+				  "namespace %s has value_max %u, expected at most %u with a rados "
+				  "tier",
+				  ns->name, ns->value_max, CEPH_VALUE_MAX);
+	return 0;
+}
+
 static int finish_ns(const struct conf *c, struct conf_ns *ns, char *err)
 {
+	int rc;
+
 	if (!ns->name[0])
 		return finish_bad(c, ns, err, "a namespace has no name, expected one");
 	for (const struct conf_ns *o = c->ns; o < ns; o++)
@@ -180,14 +220,17 @@ static int finish_ns(const struct conf *c, struct conf_ns *ns, char *err)
 		ns->tiers[0] = (struct conf_tier){.kind = CONF_TIER_DRAM, .bytes = ns->bytes};
 		ns->nr_tiers = 1;
 	}
-	if (ns->nr_tiers == 1 && (ns->ack == CONF_ACK_SSD || ns->write == CONF_WRITE_THROUGH))
-		return finish_bad(
-			c, ns, err,
-			"namespace %s is to write to an ssd, expected one among its tiers",
-			ns->name);
+	rc = finish_writes(c, ns, err);
+	if (rc)
+		return rc;
 	ns->bytes = ns->tiers[0].bytes;
 	if (!ns->has_immutable)
 		ns->is_immutable = c->is_immutable;
+	if (!ns->is_immutable && finish_has(ns, CONF_TIER_SSD) && finish_has(ns, CONF_TIER_RADOS))
+		return finish_bad(c, ns, err,
+				  "namespace %s is not immutable: its ssd would keep what others "
+				  "replace in rados, expected only one of the two, or immutable",
+				  ns->name);
 	if (!ns->value_max)
 		ns->value_max = c->value_max;
 	if (!ns->max_keys)

@@ -14,6 +14,7 @@
 
 #include "ctl/opt.h"
 #include "kv/kv.h"
+#include "store/rados/ceph_words.h"
 
 #define CONF_NS_MAX 64
 #define CONF_NAME_BYTES 64
@@ -25,23 +26,35 @@
 #define CONF_NS_BYTES_MIN (1u << 20)
 #define CONF_BYTES_MAX (1ull << 46)
 #define CONF_DAY_BYTES_MAX (1ull << 56)
+#define CONF_RATE_BYTES_MIN (1u << 20)
+#define CONF_HOST_BYTES 64 /* of a numeric address */
+#define CONF_HOSTS_BYTES 1024
 #define CONF_HTTP_PORT 9440
 
 enum conf_tier_kind {
 	CONF_TIER_DRAM,
 	CONF_TIER_SSD,
+	CONF_TIER_RADOS,
+};
+
+struct conf_device {
+	char path[512];
+	uint64_t bytes;
 };
 
 struct conf_tier {
-	uint8_t kind; /* enum conf_tier_kind */
-	uint64_t bytes;
-	char path[512]; /* of kinds that lie somewhere */
+	uint8_t kind;	     /* enum conf_tier_kind */
+	uint64_t bytes;	     /* of all devices together */
+	unsigned nr_devices; /* of kinds that lie somewhere */
+	struct conf_device devices[KV_DEVICES_MAX];
+	struct ceph_words rados; /* of a rados tier: pool is there */
 };
 
 /* Where a Store must have arrived before it is answered. */
 enum conf_ack {
 	CONF_ACK_DRAM,
 	CONF_ACK_SSD,
+	CONF_ACK_RADOS,
 };
 
 /* When memory writes to the tier below: when it needs the room, or at once. */
@@ -83,10 +96,18 @@ struct conf_vfu {
 	uint32_t max_clients;
 };
 
+struct conf_tcp {
+	char host[CONF_HOST_BYTES]; /* numeric; "": off */
+	uint16_t port;
+	uint32_t max_conns;
+	char hosts[CONF_HOSTS_BYTES]; /* their NQNs, a comma between; "": any */
+};
+
 /* All SSD tiers of the daemon. */
 struct conf_ssd {
 	char smart[512]; /* "auto", "none", a file */
 	uint64_t min_free_bytes;
+	uint64_t cap_bytes;	  /* of a folder's files; 0: none */
 	uint64_t endurance_bytes; /* 0: not known */
 	uint16_t warn_used, stop_used;
 };
@@ -101,14 +122,15 @@ struct conf {
 	uint32_t value_max;
 	uint32_t max_keys;
 	bool is_busy;
-	bool is_immutable;  /* of the namespaces that don't say */
-	uint8_t log_level;  /* enum log_level */
-	char http_host[64]; /* numeric; "": no HTTP */
+	bool is_immutable;		 /* of the namespaces that don't say */
+	uint8_t log_level;		 /* enum log_level */
+	char http_host[CONF_HOST_BYTES]; /* numeric; "": no HTTP */
 	uint16_t http_port;
 	char id[CONF_NAME_BYTES];	    /* "": of this machine and dir */
 	char rpc_socket[CONF_SOCKET_BYTES]; /* "none": no RPC */
 	struct conf_ssd ssd;
 	struct conf_vfu vfu;
+	struct conf_tcp tcp;
 	bool has_ns_args; /* --ns was given: the file's namespaces are forgotten */
 	uint32_t nr_ns;
 	struct conf_ns ns[CONF_NS_MAX];
@@ -117,7 +139,7 @@ struct conf {
 };
 
 /* The rows: conf_table.c, conf_rows.c. */
-extern const struct opt_group conf_daemon, conf_vfu, conf_namespace, conf_class;
+extern const struct opt_group conf_daemon, conf_vfu, conf_tcp, conf_namespace, conf_class;
 /* The transports that a file may name. */
 extern const struct opt_group *const conf_transports[];
 extern const unsigned conf_nr_transports;
@@ -125,14 +147,18 @@ extern const unsigned conf_nr_transports;
 /* The kinds of tiers, indexed by enum conf_tier_kind: conf_tier.c. */
 struct conf_tier_row {
 	const char *name;
-	bool has_path;
+	const char *args; /* as a man page has it */
 	const char *help;
 };
 extern const struct conf_tier_row conf_tier_rows[];
 extern const unsigned conf_nr_tier_rows;
-/* "dram 8G | ssd PATH 500G". 0 or -EINVAL and what was expected. */
+/* "dram 8G | ssd PATH 500G, PATH 500G | rados pool=kv". 0 or -EINVAL and what was expected. */
 int conf_tier_parse(struct conf_ns *ns, const char *text, char expected[OPT_EXPECTED_BYTES]);
 void conf_tier_print(const struct conf_ns *ns, char value[OPT_VALUE_BYTES]);
+
+/* "ADDR:PORT", "PORT" and ":PORT" on the loopback, "[ADDR]:PORT", "none". 0 or -EINVAL. */
+int conf_listen_parse(const char *text, char host[CONF_HOST_BYTES], uint16_t *port);
+void conf_listen_print(const char *host, uint16_t port, char value[OPT_VALUE_BYTES]);
 
 /* "FILE[,size=SIZE][,lba=512|4096]": one more. 0 or -EINVAL and what was expected. */
 int conf_block_parse(struct conf *c, const char *text, char expected[OPT_EXPECTED_BYTES]);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Block namespaces as people write them: "FILE[,size=SIZE][,lba=512|4096]". A path has no comma.
- * Main thread.
+ * Block namespaces as people write them: "FILE[,size=SIZE][,lba=512|4096]", and an
+ * RBD image where the file stands. A path has no comma. Main thread.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
+#include "blk/blk_rbd_uri.h"
 #include "ctl/conf.h"
 
 static int block_part(struct conf_block *b, const char *part, char *expected)
@@ -30,6 +31,7 @@ int conf_block_parse(struct conf *c, const char *text, char expected[OPT_EXPECTE
 {
 	struct conf_block b = {.lba_bytes = 512};
 	char buf[OPT_VALUE_BYTES], *at = buf, *part;
+	struct blk_rbd_uri uri;
 
 	if (c->nr_blocks == CONF_BLOCKS_MAX) {
 		snprintf(expected, OPT_EXPECTED_BYTES, "at most %d of them", CONF_BLOCKS_MAX);
@@ -41,6 +43,10 @@ int conf_block_parse(struct conf *c, const char *text, char expected[OPT_EXPECTE
 	part = strsep(&at, ",");
 	if (!*part || strlen(part) >= sizeof(b.path))
 		return -EINVAL;
+	if (blk_rbd_uri_is(part) && blk_rbd_uri_parse(part, &uri)) {
+		snprintf(expected, OPT_EXPECTED_BYTES, "%s", BLK_RBD_EXPECTED);
+		return -EINVAL;
+	}
 	strcpy(b.path, part);
 	while ((part = strsep(&at, ",")) != NULL)
 		if (block_part(&b, part, expected))

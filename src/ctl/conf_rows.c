@@ -5,6 +5,7 @@
  * tidy: no-test: t_conf_yaml.c goes through the rows
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ctl/conf.h"
@@ -21,6 +22,27 @@ static int set_immutable(void *group, const char *text, char *expected)
 
 	ns->has_immutable = true;
 	return opt_set(&row, group, text, expected);
+}
+
+/* 0: none; less than a write is long would be no rate but a fault. */
+static int set_rate(void *group, const char *text, char *expected)
+{
+	static const struct opt row = {
+		.kind = OPT_SIZE, OPT_FIELD(conf_ns, rate_bytes), .max = CONF_DAY_BYTES_MAX};
+	struct conf_ns was = *(struct conf_ns *)group, *ns = group;
+	int err = opt_set(&row, group, text, expected);
+
+	if (err || !ns->rate_bytes || ns->rate_bytes >= CONF_RATE_BYTES_MIN)
+		return err;
+	ns->rate_bytes = was.rate_bytes;
+	snprintf(expected, OPT_EXPECTED_BYTES, "0, or a size of at least 1 MiB");
+	return -EINVAL;
+}
+
+static void get_rate(const void *group, char *value)
+{
+	snprintf(value, OPT_VALUE_BYTES, "%llu",
+		 (unsigned long long)((const struct conf_ns *)group)->rate_bytes);
 }
 
 static int set_name(void *group, const char *text, char *expected)
@@ -51,8 +73,8 @@ static void get_tiers(const void *group, char *value)
 	conf_tier_print(group, value);
 }
 
-static const char *const acks[] = {"dram", "ssd", NULL}, *const writes[] = {"back", "through",
-									    NULL};
+static const char *const acks[] = {"dram", "ssd", "rados", NULL}, *const writes[] = {
+									  "back", "through", NULL};
 
 static const struct opt namespace_rows[] = {
 	{.key = "name",
@@ -73,18 +95,20 @@ static const struct opt namespace_rows[] = {
 	 .kind = OPT_CALL,
 	 .set = set_tiers,
 	 .get = get_tiers,
-	 .arg = "dram SIZE [| ssd FOLDER SIZE]",
-	 .expected = "tiers from the top down, as in dram 8G | ssd /data/peal 500G",
+	 .arg = "dram SIZE [| ssd FOLDER SIZE[, FOLDER SIZE...]] [| rados pool=POOL ...]",
+	 .expected = "tiers from the top down, as in dram 8G | ssd /data/peal 500G, or on several "
+		     "devices ssd /a 500G, /b 500G, below them rados pool=kv",
 	 .help = "Where its values lie, from the top down; instead of size"},
 	{.key = "ack",
 	 .kind = OPT_CHOICE,
 	 OPT_FIELD(conf_ns, ack),
 	 .names = acks,
-	 .arg = "dram|ssd",
+	 .arg = "dram|ssd|rados",
 	 .dflt = "dram",
 	 .help = "Where a Store must have arrived before it is answered. ssd: a power cut takes "
 		 "nothing that was answered, but a value that was being replaced just then, and a "
-		 "Store waits for the device; it writes through"},
+		 "Store waits for the device; it writes through. rados: it is in the cluster, "
+		 "where others see it"},
 	{.key = "write",
 	 .kind = OPT_CHOICE,
 	 OPT_FIELD(conf_ns, write),
@@ -112,13 +136,15 @@ static const struct opt namespace_rows[] = {
 	 .help = "Bytes a day that may go to its SSD tier, a quarter of them at once; 0: no "
 		 "limit"},
 	{.key = "write_rate",
-	 .kind = OPT_SIZE,
-	 OPT_FIELD(conf_ns, rate_bytes),
-	 .max = CONF_DAY_BYTES_MAX,
+	 .kind = OPT_CALL,
+	 .set = set_rate,
+	 .get = get_rate,
 	 .arg = "SIZE",
-	 .dflt = "0",
+	 .expected = "0, or a size of at least 1 MiB",
+	 .dflt_help = "0",
 	 .help = "Bytes a second that its values may be written to its SSD tier with, a tenth of "
-		 "them at once, so that reads of others find the device free; 0: no limit"},
+		 "them at once, so that reads of others find the device free; at least 1 MiB, 0: "
+		 "no limit. A clean stop writes as fast as it can"},
 	{.key = "read_only",
 	 .kind = OPT_BOOL,
 	 OPT_FIELD(conf_ns, is_read_only),

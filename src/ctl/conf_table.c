@@ -134,49 +134,18 @@ static int set_block(void *group, const char *text, char *expected)
 	return conf_block_parse(group, text, expected);
 }
 
-/* "ADDR:PORT", "PORT" and ":PORT" on the loopback, "[ADDR]:PORT"; numbers only: no look-ups. */
 static int set_listen(void *group, const char *text, char *expected)
 {
-	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
 	struct conf *c = group;
-	unsigned char addr[16];
-	char host[64];
-	uint64_t v;
-	size_t n = colon ? (size_t)(colon - text) : 0;
-	int family = AF_INET;
 
-	if (strcmp(text, "none") == 0) {
-		c->http_host[0] = 0;
-		return 0;
-	}
-	if (n > 2 && text[0] == '[' && text[n - 1] == ']') {
-		family = AF_INET6;
-		text++;
-		n -= 2;
-	}
-	if (n >= sizeof(host))
-		return -EINVAL;
-	memcpy(host, text, n);
-	host[n] = 0;
-	if (!n || strcmp(host, "localhost") == 0)
-		strcpy(host, "127.0.0.1");
-	if (parse_u64(port, &v) || v > 65535 || inet_pton(family, host, addr) != 1)
-		return -EINVAL;
-	strcpy(c->http_host, host);
-	c->http_port = (uint16_t)v;
-	return 0;
+	return conf_listen_parse(text, c->http_host, &c->http_port);
 }
 
 static void get_listen(const void *group, char *value)
 {
 	const struct conf *c = group;
-	bool is_v6 = strchr(c->http_host, ':');
 
-	if (!c->http_host[0])
-		strcpy(value, "none");
-	else
-		snprintf(value, OPT_VALUE_BYTES, "%s%s%s:%u", is_v6 ? "[" : "", c->http_host,
-			 is_v6 ? "]" : "", c->http_port);
+	conf_listen_print(c->http_host, c->http_port, value);
 }
 
 static const struct opt daemon_rows[] = {
@@ -211,7 +180,7 @@ static const struct opt daemon_rows[] = {
 	 .min = 1,
 	 .max = 31,
 	 .dflt = "1",
-	 .help = "Threads that serve commands, 1 to 31. Keys are spread over them. Connections and "
+	 .help = "Threads that serve commands. Keys are spread over them. Connections and "
 		 "all that may take long have one more"},
 	{.name = "ns",
 	 .letter = 'n',
@@ -231,7 +200,9 @@ static const struct opt daemon_rows[] = {
 	 .expected = "[NAME=]TIERS, as in dram 8G | ssd /data/peal 500G",
 	 .help = "A namespace of more than memory, kv without a name; repeatable. Tiers from the "
 		 "top down, each dram SIZE or ssd FOLDER SIZE, between them a bar: 'dram 8G | ssd "
-		 "/data/peal 500G'. Namespaces of the file are forgotten"},
+		 "/data/peal 500G'; several devices with a comma: 'ssd /a 500G, /b 500G'; at the "
+		 "bottom a pool of Ceph: 'rados pool=kv', see peald.yaml(5). "
+		 "Namespaces of the file are forgotten"},
 	{.key = "block",
 	 .name = "block",
 	 .arg = "FILE[,size=SIZE][,lba=512|4096]",
@@ -239,7 +210,8 @@ static const struct opt daemon_rows[] = {
 	 .set = set_block,
 	 .expected = "FILE[,size=SIZE][,lba=512|4096]",
 	 .dflt_help = "none",
-	 .help = "A block namespace on a file or block device, with an NSID behind the others'. "
+	 .help = "A block namespace on a file or block device, with an NSID behind the others', "
+		 "or on an RBD image, rbd:POOL/[NAMESPACE/]IMAGE[?conf=FILE&id=USER&timeout=S]. "
 		 "The option may be given again for more; in a file the list blocks has more than "
 		 "one. size makes a file that isn't there. It tells a broken path from a "
 		 "broken KV layer"},
@@ -261,7 +233,7 @@ static const struct opt daemon_rows[] = {
 	 .min = 1,
 	 .max = NVME_KV_VALUE_MAX,
 	 .dflt = "128M",
-	 .help = "Largest value of namespaces that don't say; 128M is the most"},
+	 .help = "Largest value of namespaces that don't say"},
 	{.key = "max_keys",
 	 .name = "max-keys",
 	 .arg = "N",
@@ -298,10 +270,10 @@ static const struct opt daemon_rows[] = {
 	 .get = get_poll,
 	 .dflt = "adaptive",
 	 .expected = "busy, adaptive or a number of microseconds from 1 to 1000000",
-	 .help = "What an idle thread does: adaptive sleeps and is woken (stock guests, which "
-		 "can't, "
-		 "are looked after every 5000 us), busy never sleeps, a number is the period at "
-		 "which it looks"},
+	 .help = "What an idle thread that serves commands does: adaptive sleeps and is woken "
+		 "(stock guests, which can't, are looked after every 5000 us), busy never sleeps, "
+		 "a number is the period at which it looks. The thread of connections and admin "
+		 "queues never looks more often than every 5000 us"},
 	{.key = "log.level",
 	 .name = "log-level",
 	 .arg = "err|warn|info|debug",
@@ -330,6 +302,15 @@ static const struct opt daemon_rows[] = {
 	 .dflt = "0",
 	 .help = "What has to stay free on the file systems of SSD tiers: no file is made that "
 		 "would take it, and when others take it, the tiers give room back"},
+	{.key = "ssd.cap",
+	 .name = "ssd-cap",
+	 .arg = "SIZE",
+	 .kind = OPT_SIZE,
+	 OPT_FIELD(conf, ssd.cap_bytes),
+	 .max = CONF_BYTES_MAX,
+	 .dflt = "0",
+	 .help = "What the SSD files of all namespaces may take in one folder, those included that "
+		 "nothing names any more: no file is made that would go beyond it. 0: no cap"},
 	{.key = "ssd.endurance",
 	 .name = "ssd-endurance",
 	 .arg = "SIZE",
@@ -437,5 +418,5 @@ const struct opt_group conf_vfu = {
 	ROWS(vfu_rows),
 	.base = offsetof(struct conf, vfu)};
 
-const struct opt_group *const conf_transports[] = {&conf_vfu};
+const struct opt_group *const conf_transports[] = {&conf_vfu, &conf_tcp};
 const unsigned conf_nr_transports = sizeof(conf_transports) / sizeof(conf_transports[0]);

@@ -22,6 +22,21 @@ static void health_tiers(FILE *f, const struct ctl_stat_ns *s)
 	}
 }
 
+static void health_parts(FILE *f, const struct ctl_stat *st)
+{
+	for (unsigned i = 0; i < st->nr_parts; i++) {
+		const struct store_part *p = &st->parts[i].part;
+		const struct ctl_stat_ns *s = &st->ns[st->parts[i].ns];
+
+		if (p->state == STORE_PART_LOST || p->state == STORE_PART_MISSING)
+			fprintf(f, "namespace %u: the SSD under %s is %s\n", s->nsid, p->folder,
+				store_health_part_name(p->state));
+		else if (p->state == STORE_PART_IN && p->health.state != TRIP_RW)
+			fprintf(f, "namespace %u: the SSD under %s is %s\n", s->nsid, p->folder,
+				trip_name(p->health.state));
+	}
+}
+
 static void health_device(FILE *f, const struct ssd_watch_info *w)
 {
 	if (w->state != WEAR_OK)
@@ -45,6 +60,7 @@ char *ctl_health_text(const struct ctl *c, const struct ctl_stat *st, size_t *by
 	fputs(head, f);
 	for (unsigned i = 0; i < st->nr_ns; i++)
 		health_tiers(f, &st->ns[i]);
+	health_parts(f, st);
 	for (unsigned i = 0; i < ssd_watch_nr(c->watch); i++) {
 		ssd_watch_info(c->watch, i, &info);
 		health_device(f, &info);

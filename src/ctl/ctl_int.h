@@ -49,7 +49,7 @@ struct ctl {
 	struct rpc_sock *sock; /* NULL: none */
 	struct http *http;     /* NULL: none */
 	bool is_listing;       /* clients: one list at a time */
-	/* Reactor 0's: the end of a quiesce. */
+	/* The home's: the end of a quiesce. */
 	struct timeout hold;
 	struct reactor_round hold_round;
 	bool is_letting_go;

@@ -28,8 +28,10 @@ json_t *rpc_class_describe(const struct kv_class *k);
 extern const struct rpc_method rpc_hold_quiesce, rpc_hold_resume;
 /* rpc_ssd.c */
 struct store_health;
+struct store_part;
 extern const struct rpc_method rpc_ssd_list, rpc_ssd_wear, rpc_ssd_state, rpc_ssd_budget,
-	rpc_ssd_bad, rpc_ssd_bad_clear;
+	rpc_ssd_drain, rpc_ssd_bad, rpc_ssd_bad_clear;
+json_t *rpc_ssd_part(const struct store_part *p);
 json_t *rpc_ssd_tier(const struct store_health *h);
 json_t *rpc_ssd_devices(const struct ctl *c);
 /* rpc_stats.c */

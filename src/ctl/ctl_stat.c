@@ -36,7 +36,21 @@ static void stat_worker(struct reactor_round *rd, struct reactor *r)
 	};
 }
 
-static void stat_kv(struct ctl_stat_ns *s, struct tgt_ns *ns)
+static void stat_parts(struct ctl_stat *st, const struct store_set *set, unsigned tier)
+{
+	struct ctl_stat_part *p;
+
+	for (unsigned i = 0; st->nr_parts < CTL_STAT_PARTS; i++) {
+		p = &st->parts[st->nr_parts];
+		if (store_health_part(set, tier, i, &p->part))
+			return;
+		p->ns = st->nr_ns - 1;
+		p->tier = tier;
+		st->nr_parts++;
+	}
+}
+
+static void stat_kv(struct ctl_stat *st, struct ctl_stat_ns *s, struct tgt_ns *ns)
 {
 	struct store_set *set = kv_ns_store(ns);
 
@@ -48,6 +62,7 @@ static void stat_kv(struct ctl_stat_ns *s, struct tgt_ns *ns)
 		if (!s->tiers[t].name || store_set_stats(set, t, &s->tiers[t].st))
 			break;
 		store_health_get(set, t, &s->tiers[t].health);
+		stat_parts(st, set, t);
 		s->nr_tiers = t + 1;
 	}
 }
@@ -115,7 +130,7 @@ static void stat_ns(struct ctl_stat *st, struct tgt_ns *ns)
 		stat_block(s, ns);
 		return;
 	}
-	stat_kv(s, ns);
+	stat_kv(st, s, ns);
 	stat_classes(st, ns);
 }
 
@@ -142,6 +157,8 @@ static void stat_workers_done(struct reactor_round *rd)
 	struct tr *tr = st->call.c->tr;
 
 	st->nr_clients = tr ? tr->ops->nr_hosts(tr) : 0;
+	if (tr && tr->ops->refused)
+		tr->ops->refused(tr, &st->refused);
 	st->next_nsid = 1;
 	st->again.fn = stat_next;
 	stat_next(&st->again);

@@ -48,6 +48,13 @@ struct ctl_stat_class {
 	uint64_t nr_keys, value_bytes; /* in memory */
 };
 
+/* Devices of tiers that lie on several; those of a tier stand together, in its order. */
+#define CTL_STAT_PARTS 256 /* of all; more are left out */
+struct ctl_stat_part {
+	unsigned ns, tier;
+	struct store_part part;
+};
+
 struct ctl_stat_worker {
 	uint64_t turns, mails, sleeps, mbox_full, busy_ns;
 	uint64_t reqs_max, reqs_free, reqs_low, reqs_empty;
@@ -59,12 +66,15 @@ struct ctl_stat {
 	unsigned nr_workers;
 	struct ctl_stat_worker workers[REACTORS_MAX];
 	unsigned nr_clients;
+	struct tr_refused refused;
 	struct tgt_subsys_info subsys;
 	/* Sums over the workers of tgt_counts. */
 	uint64_t cmds[TGT_NR_KINDS][256][TGT_NR_OUTCOMES];
 	uint64_t bad[8][256];
 	unsigned nr_classes;
 	struct ctl_stat_class classes[CTL_STAT_CLASSES];
+	unsigned nr_parts;
+	struct ctl_stat_part parts[CTL_STAT_PARTS];
 	unsigned nr_ns;
 	uint32_t next_nsid;
 	struct reactor_round round;

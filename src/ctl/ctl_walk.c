@@ -6,7 +6,7 @@
  *
  * One verb is under way at a time. Verbs that are answered at once make a loop and no recursion. A
  * page is a turn's work, the next begins in another turn. A value that is replaced between the look
- * at its class and the delete is deleted with it: a miss, no wrong byte. Reactor 0.
+ * at its class and the delete is deleted with it: a miss, no wrong byte. The home reactor.
  */
 #include "ctl/ctl_walk.h"
 

@@ -74,6 +74,13 @@ static const struct metrics_row tier_rows[] = {
 	 METRICS_COUNTER, TIER(fetched_used)},
 	{"tier_fetched_wasted_bytes_total", "Of them, bytes of values evicted without a use.",
 	 METRICS_COUNTER, TIER(fetched_wasted)},
+	{"tier_ahead_bytes_total",
+	 "Of what was fetched, neighbours in the log of a value that was read.", METRICS_COUNTER,
+	 TIER(ahead_bytes)},
+	{"tier_ahead_used_bytes_total", "Of them, bytes of values that were asked for later.",
+	 METRICS_COUNTER, TIER(ahead_used)},
+	{"tier_ahead_wasted_bytes_total", "Of them, bytes of values evicted without a use.",
+	 METRICS_COUNTER, TIER(ahead_wasted)},
 	{"tier_fetches_total", "Values brought up before anybody asked.", METRICS_COUNTER,
 	 TIER(fetches)},
 	{"tier_fetches_dropped_total",
@@ -292,19 +299,30 @@ static void put_times(FILE *f, const struct ctl_stat *st)
 				put_time(f, &st->ns[i], v);
 }
 
-static void put_workers(FILE *f, const struct ctl_stat *st)
+/* Its number, or "home". */
+static void put_worker(FILE *f, const struct ctl *c, const char *name, unsigned id)
+{
+	char reactor[TGT_WORKER_NAME_BYTES];
+
+	tgt_node_name(c->node, id, reactor);
+	fprintf(f, "peal_%s{reactor=\"%s\"} ", name, reactor + strlen("peal-"));
+}
+
+static void put_workers(FILE *f, const struct ctl *c, const struct ctl_stat *st)
 {
 	for (unsigned r = 0; r < ARRAY_SIZE(worker_rows); r++) {
 		metrics_family(f, worker_rows[r].name, worker_rows[r].help, worker_rows[r].type);
-		for (unsigned i = 0; i < st->nr_workers; i++)
-			fprintf(f, "peal_%s{reactor=\"%u\"} %" PRIu64 "\n", worker_rows[r].name, i,
-				field(&st->workers[i], &worker_rows[r]));
+		for (unsigned i = 0; i < st->nr_workers; i++) {
+			put_worker(f, c, worker_rows[r].name, i);
+			fprintf(f, "%" PRIu64 "\n", field(&st->workers[i], &worker_rows[r]));
+		}
 	}
 	metrics_family(f, "reactor_busy_seconds_total", "Time with I/O commands under way.",
 		       METRICS_COUNTER);
-	for (unsigned i = 0; i < st->nr_workers; i++)
-		fprintf(f, "peal_reactor_busy_seconds_total{reactor=\"%u\"} %.6f\n", i,
-			(double)st->workers[i].busy_ns / 1e9);
+	for (unsigned i = 0; i < st->nr_workers; i++) {
+		put_worker(f, c, "reactor_busy_seconds_total", i);
+		fprintf(f, "%.6f\n", (double)st->workers[i].busy_ns / 1e9);
+	}
 }
 
 static void put_commands(FILE *f, const struct ctl_stat *st)
@@ -342,6 +360,11 @@ static void put_daemon(FILE *f, const struct ctl *c, const struct ctl_stat *st)
 	fprintf(f, "peal_start_time_seconds %.0f\n", c->born_s);
 	metrics_family(f, "clients", "Clients that are attached.", METRICS_GAUGE);
 	fprintf(f, "peal_clients %u\n", st->nr_clients);
+	metrics_family(f, "clients_refused_total", "Connections that weren't taken.",
+		       METRICS_COUNTER);
+	fprintf(f, "peal_clients_refused_total{how=\"told\"} %" PRIu64 "\n", st->refused.nr_told);
+	fprintf(f, "peal_clients_refused_total{how=\"silent\"} %" PRIu64 "\n",
+		st->refused.nr_silent);
 	metrics_family(f, "controllers", "Controllers of the subsystem.", METRICS_GAUGE);
 	fprintf(f, "peal_controllers %u\n", st->subsys.nr_ctrls);
 	metrics_family(f, "queues", "I/O queue pairs that are live.", METRICS_GAUGE);
@@ -365,7 +388,7 @@ char *metrics_text(const struct ctl *c, const struct ctl_stat *st, size_t *bytes
 	put_daemon(f, c, st);
 	put_commands(f, st);
 	put_times(f, st);
-	put_workers(f, st);
+	put_workers(f, c, st);
 	put_ns_rows(f, st, ns_rows, ARRAY_SIZE(ns_rows), false);
 	put_ns_rows(f, st, kv_rows, ARRAY_SIZE(kv_rows), true);
 	put_hits(f, st);

@@ -140,6 +140,90 @@ static void put_row(FILE *f, const struct ctl_stat *st, const struct ssd_row *ro
 	}
 }
 
+/* ---- devices of a tier that lies on several -------------------------------------------------- */
+
+static uint64_t part_state(const struct store_part *p)
+{
+	return p->state;
+}
+
+static uint64_t part_trip(const struct store_part *p)
+{
+	return p->health.state;
+}
+
+static uint64_t part_capacity(const struct store_part *p)
+{
+	return p->st.capacity_bytes;
+}
+
+static uint64_t part_used(const struct store_part *p)
+{
+	return p->st.used_bytes;
+}
+
+static uint64_t part_keys(const struct store_part *p)
+{
+	return p->st.nr_keys;
+}
+
+static uint64_t part_hits(const struct store_part *p)
+{
+	return p->st.hits;
+}
+
+static uint64_t part_puts(const struct store_part *p)
+{
+	return p->st.puts;
+}
+
+static uint64_t part_moved(const struct store_part *p)
+{
+	return p->moved;
+}
+
+static uint64_t part_moved_bytes(const struct store_part *p)
+{
+	return p->moved_bytes;
+}
+
+static const struct {
+	const char *family;
+	const char *help;
+	enum metrics_type type;
+	uint64_t (*get)(const struct store_part *p);
+} part_rows[] = {
+	{"tier_device_state",
+	 "Of a device of a tier that lies on several: 0 in, 1 drained, 2 draining, 3 lost, 4 "
+	 "missing.",
+	 METRICS_GAUGE, part_state},
+	{"tier_device_trip", "0 read and written, 1 read-only, 2 off.", METRICS_GAUGE, part_trip},
+	{"tier_device_capacity_bytes", "Of the device's part of the tier.", METRICS_GAUGE,
+	 part_capacity},
+	{"tier_device_used_bytes", "Of them, those that are used.", METRICS_GAUGE, part_used},
+	{"tier_device_keys", "Values that lie there.", METRICS_GAUGE, part_keys},
+	{"tier_device_hits_total", "Reads that it answered.", METRICS_COUNTER, part_hits},
+	{"tier_device_puts_total", "Values written to it.", METRICS_COUNTER, part_puts},
+	{"tier_device_moved", "Values that draining has moved away from it.", METRICS_GAUGE,
+	 part_moved},
+	{"tier_device_moved_bytes", "Bytes of those.", METRICS_GAUGE, part_moved_bytes},
+};
+
+static void put_parts(FILE *f, const struct ctl_stat *st)
+{
+	for (unsigned r = 0; r < ARRAY_SIZE(part_rows) && st->nr_parts; r++) {
+		metrics_family(f, part_rows[r].family, part_rows[r].help, part_rows[r].type);
+		for (unsigned i = 0; i < st->nr_parts; i++) {
+			const struct ctl_stat_part *p = &st->parts[i];
+
+			tier_labels(f, part_rows[r].family, &st->ns[p->ns], p->tier);
+			fputs(",folder=\"", f);
+			metrics_label(f, p->part.folder);
+			fprintf(f, "\"} %" PRIu64 "\n", part_rows[r].get(&p->part));
+		}
+	}
+}
+
 /* ---- devices --------------------------------------------------------------------------------- */
 
 static int64_t get_used(const struct ssd_watch_info *w)
@@ -239,5 +323,6 @@ void metrics_ssd_put(FILE *f, const struct ctl *c, const struct ctl_stat *st)
 		put_counts(f, st, &ssd_counts[i]);
 	for (unsigned i = 0; i < ARRAY_SIZE(ssd_rows); i++)
 		put_row(f, st, &ssd_rows[i]);
+	put_parts(f, st);
 	put_devices(f, c->watch);
 }

@@ -172,6 +172,21 @@ static void opt_names(const struct opt *o, char *to)
 				      o->names[i]);
 }
 
+void opt_range(const struct opt *o, char range[OPT_RANGE_BYTES])
+{
+	char lo[16], hi[16];
+
+	range[0] = 0;
+	if (o->kind == OPT_NUMBER)
+		snprintf(range, OPT_RANGE_BYTES, "%llu to %llu", (unsigned long long)o->min,
+			 (unsigned long long)o->max);
+	if (o->kind != OPT_SIZE)
+		return;
+	format_size(o->min, lo);
+	format_size(o->max, hi);
+	snprintf(range, OPT_RANGE_BYTES, "%s to %s", lo, hi);
+}
+
 void opt_expected(const struct opt *o, char expected[OPT_EXPECTED_BYTES])
 {
 	uint64_t v;

@@ -19,6 +19,7 @@
 
 #define OPT_EXPECTED_BYTES 256
 #define OPT_VALUE_BYTES 1100
+#define OPT_RANGE_BYTES 64
 
 enum opt_kind {
 	OPT_SIZE,   /* uint64_t, or uint32_t: bytes */
@@ -68,6 +69,8 @@ int opt_set(const struct opt *o, void *group, const char *text, char expected[OP
 void opt_get(const struct opt *o, const void *group, char value[OPT_VALUE_BYTES]);
 /* "a size from 1.0 MiB to 64.0 TiB, as in 8G" */
 void opt_expected(const struct opt *o, char expected[OPT_EXPECTED_BYTES]);
+/* "1 to 256", "1.0 MiB to 64.0 TiB"; "": it isn't of numbers. */
+void opt_range(const struct opt *o, char range[OPT_RANGE_BYTES]);
 /* Every row's default; the struct was zeroed. */
 void opt_defaults(const struct opt_group *g, void *group);
 const struct opt *opt_find(const struct opt_group *g, const char *key);

@@ -41,12 +41,16 @@ struct args {
 static void args_row(struct args *a, const struct opt_group *g, const struct opt *o)
 {
 	unsigned i = a->nr_rows;
-	const char *dflt = o->dflt ? o->dflt : o->dflt_help;
+	const char *dflt = o->dflt ? o->dflt : o->dflt_help, *sep;
+	char range[OPT_RANGE_BYTES];
 
 	if (!o->name)
 		return;
 	must(i < ARGS_ROWS_MAX);
-	snprintf(a->help[i], sizeof(a->help[i]), dflt ? "%s (default: %s)" : "%s", o->help, dflt);
+	opt_range(o, range);
+	sep = range[0] && dflt ? "; " : "";
+	snprintf(a->help[i], sizeof(a->help[i]), range[0] || dflt ? "%s (%s%s%s%s)" : "%s", o->help,
+		 range, sep, dflt ? "default: " : "", dflt ? dflt : "");
 	a->options[i] = (struct argp_option){
 		.name = o->name,
 		.key = o->letter ? o->letter : (int)(ARGS_KEY + i),

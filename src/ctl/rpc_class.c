@@ -63,7 +63,7 @@ static void class_done(struct ctl_call *call)
 	class_free(n);
 }
 
-/* Reactor 0. NULL: there is no such KV namespace, and that is noted. */
+/* The home reactor. NULL: there is no such KV namespace, and that is noted. */
 static struct tgt_ns *class_ns(struct class_call *n)
 {
 	struct tgt_ns *ns = ctl_ns_find(n->call.c, &n->ref);

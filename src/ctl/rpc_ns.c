@@ -101,7 +101,7 @@ static void ns_call_go(struct ns_call *n, void (*run)(struct ctl_call *call))
 	ctl_call_start(ctl_of(n->req), &n->call);
 }
 
-/* Reactor 0. */
+/* The home reactor. */
 static void ns_changed(void *arg, uint16_t st)
 {
 	struct ns_call *n = arg;
@@ -133,7 +133,10 @@ static json_t *ns_describe(const struct ctl_stat_ns *s)
 			 s->csi == 1 ? "kv" : "block", "command_set", s->csi == 1 ? "kv" : "nvm",
 			 "capacity_bytes", (json_int_t)s->capacity_bytes, "used_bytes",
 			 (json_int_t)s->used_bytes, "immutable", s->info.is_immutable, "read_only",
-			 s->info.is_read_only, "ack", s->info.is_acked_ssd ? "ssd" : "dram",
+			 s->info.is_read_only, "ack",
+			 s->info.is_acked_rados ? "rados"
+			 : s->info.is_acked_ssd ? "ssd"
+						: "dram",
 			 "write", s->info.is_through ? "through" : "back", "value_max",
 			 (json_int_t)s->info.value_max, "max_keys", (json_int_t)s->info.max_keys,
 			 "tiers", tiers);
@@ -282,7 +285,7 @@ static const struct rpc_param resize_params[] = {
 		 "evicted"},
 };
 
-/* Reactor 0. NULL: there is no such KV namespace, and the call has ended. */
+/* The home reactor. NULL: there is no such KV namespace, and the call has ended. */
 static struct tgt_ns *ns_find_kv(struct ns_call *n, const char *why)
 {
 	struct tgt_ns *ns = ctl_ns_find(n->call.c, &n->ref);

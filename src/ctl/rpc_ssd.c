@@ -57,6 +57,24 @@ json_t *rpc_ssd_tier(const struct store_health *h)
 	return to;
 }
 
+json_t *rpc_ssd_part(const struct store_part *p)
+{
+	json_t *to = json_pack("{s:s, s:s}", "folder", p->folder, "state",
+			       store_health_part_name(p->state));
+
+	put(to, "capacity_bytes", p->st.capacity_bytes);
+	put(to, "used_bytes", p->st.used_bytes);
+	put(to, "value_bytes", p->st.value_bytes);
+	put(to, "keys", p->st.nr_keys);
+	put(to, "hits", p->st.hits);
+	put(to, "puts", p->st.puts);
+	put(to, "evictions", p->st.evictions);
+	put(to, "moved", p->moved);
+	put(to, "moved_bytes", p->moved_bytes);
+	json_object_set_new(to, "health", rpc_ssd_tier(&p->health));
+	return to;
+}
+
 static json_t *device(const struct ssd_watch_info *w)
 {
 	json_t *to = json_pack("{s:s, s:s, s:s, s:s, s:b, s:b}", "folder", w->folder, "device",
@@ -169,6 +187,7 @@ struct ssd_call {
 	struct ctl_ns_ref ref;
 	struct tgt_ns *ns;
 	struct store_control word;
+	const char *why; /* what other errors mean here; NULL: their name says it */
 	int err;
 	json_t *(*result)(const struct ssd_call *n);
 	struct store_key keys[];
@@ -188,18 +207,28 @@ static void ssd_done(struct ctl_call *call)
 	case -EOPNOTSUPP:
 		rpc_req_fail(n->req, -EINVAL, "ns: it has no SSD tier, expected one that has");
 		break;
+	case -ENOENT:
+		rpc_req_fail(n->req, n->err,
+			     "folder '%s' is none of its SSD tier's devices, expected one that "
+			     "`stats` shows",
+			     n->word.folder ? n->word.folder : "");
+		break;
+	case -ENODEV:
+		rpc_req_fail(n->req, n->err, "folder '%s': its device is out, until the next start",
+			     n->word.folder ? n->word.folder : "");
+		break;
 	default:
-		rpc_req_fail(n->req, n->err, "%s", strerror(-n->err));
+		rpc_req_fail(n->req, n->err, "%s", n->why ? n->why : strerror(-n->err));
 	}
 	free(n);
 }
 
-/* Reactor 0, as what follows. */
+/* The home reactor, as what follows. */
 static void ssd_told(struct store_control *word)
 {
 	struct ssd_call *n = container_of(word, struct ssd_call, word);
 
-	n->err = word->res;
+	n->err = word->res ? word->res : word->err;
 	ctl_ns_put(n->ns);
 	ctl_call_end(&n->call);
 }
@@ -221,6 +250,12 @@ static void ssd_on_reactor(struct ctl_call *call)
 	n->word.done = ssd_told;
 	n->word.keys = n->keys;
 	store_health_control(&n->word);
+}
+
+/* Which device: of all, when nobody says. */
+static const char *folder_of(const struct rpc_arg *a)
+{
+	return a->is_given ? a->text : NULL;
 }
 
 static void ssd_start(struct rpc_req *req, const struct store_control *word,
@@ -246,6 +281,11 @@ static json_t *nothing(const struct ssd_call *n)
 	return json_object();
 }
 
+#define FOLDER_PARAM(what) \
+	{ \
+		.name = "folder", .kind = RPC_TEXT, .min = 1, .max = 511, .help = what \
+	}
+
 static const char *const state_names[] = {"rw", "read_only", "off", NULL};
 static const struct rpc_param state_params[] = {
 	{.name = "ns", .kind = RPC_NS, .is_needed = true, .help = "Which"},
@@ -254,12 +294,16 @@ static const struct rpc_param state_params[] = {
 	 .is_needed = true,
 	 .names = state_names,
 	 .help = "rw: as ever; read_only: no values are written; off: memory serves alone"},
+	FOLDER_PARAM("Of a tier on several devices, the one that is meant; else all are"),
 };
 
 static void state_run(struct rpc_req *req)
 {
 	log_info("SSD tier of a namespace: an operator says %s", req->args[1].text);
-	ssd_start(req, &(struct store_control){.verb = STORE_CONTROL_STATE, .arg = req->args[1].u},
+	ssd_start(req,
+		  &(struct store_control){.verb = STORE_CONTROL_STATE,
+					  .arg = req->args[1].u,
+					  .folder = folder_of(&req->args[2])},
 		  nothing);
 }
 
@@ -298,6 +342,59 @@ const struct rpc_method rpc_ssd_budget = {
 	.nr_params = ARRAY_SIZE(budget_params),
 	.result = "{}",
 	.run = budget_run,
+};
+
+/* ---- a device that is to go ---- */
+
+static const char *const drain_names[] = {"start", "cancel", NULL};
+static const struct rpc_param drain_params[] = {
+	{.name = "ns", .kind = RPC_NS, .is_needed = true, .help = "Which"},
+	{.name = "folder",
+	 .kind = RPC_TEXT,
+	 .is_needed = true,
+	 .min = 1,
+	 .max = 511,
+	 .help = "Of its SSD tier"},
+	{.name = "how",
+	 .kind = RPC_CHOICE,
+	 .names = drain_names,
+	 .help = "start, the default; cancel: it takes new values again, what was moved stays "
+		 "where it is"},
+	{.name = "rate",
+	 .kind = RPC_SIZE,
+	 .min = 0,
+	 .max = CONF_DAY_BYTES_MAX,
+	 .help = "Bytes a second that are moved; 0, the default: as fast as goes behind everything "
+		 "else, and as `write_rate` lets them be written; not with cancel"},
+};
+
+static void drain_run(struct rpc_req *req)
+{
+	bool is_cancel = req->args[2].is_given && req->args[2].u;
+
+	if (is_cancel && req->args[3].is_given) {
+		rpc_req_fail(req, -EINVAL, "rate: of what is moved, expected none with how=cancel");
+		return;
+	}
+	log_info("SSD under %s: an operator says %s", req->args[1].text,
+		 is_cancel ? "that it stays" : "that it is to be drained");
+	ssd_start(req,
+		  &(struct store_control){.verb = STORE_CONTROL_DRAIN,
+					  .arg = !is_cancel,
+					  .rate_bytes = req->args[3].is_given ? req->args[3].u : 0,
+					  .folder = req->args[1].text},
+		  nothing);
+}
+
+const struct rpc_method rpc_ssd_drain = {
+	.name = "ssd.drain",
+	.help = "Moves what lies on one device of a namespace's SSD tier to the others, and puts "
+		"nothing new there. `stats` says how far it is; once its state is drained it may "
+		"be taken out of the configuration. Once more sets the rate and nothing more",
+	.params = drain_params,
+	.nr_params = ARRAY_SIZE(drain_params),
+	.result = "{}",
+	.run = drain_run,
 };
 
 /* ---- keys that are not written again ---- */

@@ -43,6 +43,9 @@ static json_t *stats_tier(const struct ctl_stat_tier *t)
 	put(to, "fetched_bytes", s->fetched_bytes);
 	put(to, "fetched_used", s->fetched_used);
 	put(to, "fetched_wasted", s->fetched_wasted);
+	put(to, "ahead_bytes", s->ahead_bytes);
+	put(to, "ahead_used", s->ahead_used);
+	put(to, "ahead_wasted", s->ahead_wasted);
 	put(to, "fetches", s->fetches);
 	put(to, "fetches_dropped", s->fetches_dropped);
 	put(to, "read_bytes", s->read_bytes);
@@ -97,6 +100,19 @@ static json_t *stats_times(const struct ctl_stat_ns *s)
 	return list;
 }
 
+/* Where there are several. */
+static void stats_parts(const struct ctl_stat *st, unsigned ns, unsigned tier, json_t *to)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < st->nr_parts; i++)
+		if (st->parts[i].ns == ns && st->parts[i].tier == tier)
+			json_array_append_new(list, rpc_ssd_part(&st->parts[i].part));
+	if (json_array_size(list))
+		json_object_set(to, "devices", list);
+	json_decref(list);
+}
+
 static json_t *stats_ns(const struct ctl_stat *st, unsigned ns)
 {
 	const struct ctl_stat_ns *s = &st->ns[ns];
@@ -112,8 +128,12 @@ static json_t *stats_ns(const struct ctl_stat *st, unsigned ns)
 	put(to, "writes", s->writes);
 	put(to, "read_bytes", s->read_bytes);
 	put(to, "write_bytes", s->write_bytes);
-	for (unsigned t = 0; t < s->nr_tiers; t++)
-		json_array_append_new(tiers, stats_tier(&s->tiers[t]));
+	for (unsigned t = 0; t < s->nr_tiers; t++) {
+		json_t *tier = stats_tier(&s->tiers[t]);
+
+		stats_parts(st, ns, t, tier);
+		json_array_append_new(tiers, tier);
+	}
 	json_object_set_new(to, "times", stats_times(s));
 	if (s->is_kv) {
 		put(to, "leases", s->info.nr_leases);
@@ -125,10 +145,14 @@ static json_t *stats_ns(const struct ctl_stat *st, unsigned ns)
 	return to;
 }
 
-static json_t *stats_worker(const struct ctl_stat_worker *w)
+static json_t *stats_worker(const struct tgt_node *node, unsigned id,
+			    const struct ctl_stat_worker *w)
 {
+	char name[TGT_WORKER_NAME_BYTES];
 	json_t *to = json_object();
 
+	tgt_node_name(node, id, name);
+	json_object_set_new(to, "name", json_string(name));
 	put(to, "turns", w->turns);
 	put(to, "messages", w->mails);
 	put(to, "sleeps", w->sleeps);
@@ -171,12 +195,14 @@ static json_t *stats_all(const struct ctl *c, const struct ctl_stat *st)
 	json_object_set_new(to, "uptime_seconds",
 			    json_real((double)(st->at_ns - c->born_ns) / 1e9));
 	put(to, "clients", st->nr_clients);
+	put(to, "clients_refused", st->refused.nr_told + st->refused.nr_silent);
+	put(to, "clients_refused_silently", st->refused.nr_silent);
 	put(to, "controllers", st->subsys.nr_ctrls);
 	put(to, "queues", st->subsys.nr_queues);
 	put(to, "media_errors", st->subsys.media_errors);
 	json_object_set_new(to, "commands", stats_commands(st));
 	for (unsigned i = 0; i < st->nr_workers; i++)
-		json_array_append_new(list, stats_worker(&st->workers[i]));
+		json_array_append_new(list, stats_worker(c->node, i, &st->workers[i]));
 	json_object_set_new(to, "reactors", list);
 	list = json_array();
 	for (unsigned i = 0; i < st->nr_ns; i++)
@@ -211,13 +237,18 @@ static void stats_run(struct rpc_req *req)
 const struct rpc_method rpc_stats_get = {
 	.name = "stats",
 	.help = "All figures: of the daemon, its reactors, its namespaces and their tiers",
-	.result = "{uptime_seconds, clients, controllers, queues, media_errors, commands: [{kind, "
-		  "opcode, name, done, missed, failed}], reactors: [...], namespaces: [{..., "
+	.result = "{uptime_seconds, clients, clients_refused, clients_refused_silently, "
+		  "controllers, queues, media_errors, commands: [{kind, "
+		  "opcode, name, done, missed, failed}], reactors: [{name, "
+		  "...}], namespaces: [{..., "
 		  "times: [{name, samples, seconds, p50_ns, p99_ns, buckets}], "
 		  "classes: [{class, name, registered, memory_keys, memory_bytes}], tiers: "
 		  "[{..., health: {state, written_bytes, refused, errors, segments, dead_segments, "
 		  "bad_keys, budget_day_bytes, given_back_bytes, recovering, recovered_percent, "
-		  "recover_bytes, recover_ms}}]}], devices: as ssd.devices}; "
+		  "recover_bytes, recover_ms}, devices, where there are several: [{folder, state "
+		  "(in, draining, drained, lost, missing), capacity_bytes, used_bytes, "
+		  "value_bytes, keys, hits, puts, evictions, moved, moved_bytes, health}]}]}], "
+		  "devices: as ssd.devices}; "
 		  "times are of a sample, from the fetch to the end: bucket i has those below 256 "
 		  "<< i ns, the last one the rest, p50 and p99 are upper bounds",
 	.run = stats_run,

@@ -30,6 +30,7 @@ const struct rpc_method *const rpc_table_methods[] = {
 	&rpc_ssd_wear,
 	&rpc_ssd_state,
 	&rpc_ssd_budget,
+	&rpc_ssd_drain,
 	&rpc_ssd_bad,
 	&rpc_ssd_bad_clear,
 	NULL,

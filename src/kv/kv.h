@@ -12,9 +12,18 @@
 #ifndef KV_KV_H
 #define KV_KV_H
 
+#include "store/rados/ceph.h"
 #include "store/store.h"
 #include "store/store_health.h"
 #include "target/tgt.h"
+
+#define KV_DEVICES_MAX 8u
+/* A file per shard in this folder, of `bytes` together. */
+struct kv_device {
+	const char *folder;
+	uint64_t bytes;
+	struct ssd_watch_dev *watch;
+};
 
 struct kv_ns_opts {
 	const char *name;
@@ -23,12 +32,19 @@ struct kv_ns_opts {
 	uint32_t max_keys;	/* 0 = dram_bytes / 4 KiB */
 	uint32_t value_max;	/* bytes, 0 = 128 MiB */
 	bool is_immutable;	/* default of peald: true */
-	/* An ssd tier below: a file per shard in this folder, of ssd_bytes together; NULL: none. */
-	const char *ssd_path;
-	uint64_t ssd_bytes;
-	struct store_ssd_care ssd_care; /* day_bytes, rate_bytes of the whole namespace */
+	/* An ssd tier below, on so many devices. */
+	unsigned nr_ssd;
+	struct kv_device ssd[KV_DEVICES_MAX];
+	struct store_ssd_care ssd_care; /* day_bytes, rate_bytes of the whole namespace; no watch */
 	/* A Store is answered when its value is durable on the ssd tier; includes is_through. */
 	bool is_acked_ssd;
+	/*
+	 * A rados tier, of which an ssd tier is a cache; copied. NULL: none. Its shards, its
+	 * value_max and whom it tells are the namespace's.
+	 */
+	const struct ceph_opts *rados;
+	/* Likewise: when it is in the cluster. */
+	bool is_acked_rados;
 	bool is_through; /* what memory takes is written to the tier below at once */
 	bool is_read_only;
 	/* Tests put their own stack: called per shard, pushes stores; NULL = dram alone. */
@@ -87,6 +103,7 @@ struct kv_ns_info {
 	bool is_immutable;
 	bool is_read_only;
 	bool is_acked_ssd;
+	bool is_acked_rados;
 	bool is_through;
 };
 void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info);

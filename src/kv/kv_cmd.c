@@ -91,24 +91,12 @@ bool kv_cmd_one_submit(struct tgt_req *req)
 	return one->is_back;
 }
 
-static void kv_one_turn(struct mbox_msg *m)
+void kv_cmd_one_on(struct tgt_req *req, void (*step)(struct tgt_req *req))
 {
-	struct kv_one *one = container_of(m, struct kv_one, turn);
-	struct tgt_req *req = kv_req_of(container_of(one, struct kv_cmd, one));
-
-	if (req->is_aborted)
-		tgt_req_complete(req, NVME_ST_ABORTED);
+	if (req->sq->worker->is_shared)
+		tgt_req_later(req, step);
 	else
-		one->resume(req);
-}
-
-void kv_cmd_one_later(struct tgt_req *req, void (*resume)(struct tgt_req *req))
-{
-	struct kv_one *one = &kv_cmd_of(req)->one;
-
-	one->resume = resume;
-	one->turn.fn = kv_one_turn;
-	reactor_send(kv_home(req), kv_home(req), &one->turn);
+		step(req);
 }
 
 bool kv_cmd_one_back(struct kv_one *one, int res)

@@ -290,7 +290,7 @@ static void get_long(struct tgt_req *req)
 	rd->len = get->room ? get->room : 1;
 	rd->flags = get->room ? 0 : STORE_NO_TOUCH;
 	/* In memory it isn't, or RETRIEVE_EX has asked how long it is. */
-	rd->is_eager = get->room > STORE_PART_BYTES;
+	rd->is_eager = get->room > 4 * MEM_CHUNK_BYTES;
 	rd->piece = get_piece;
 	rd->end = get_end;
 	store_read_start(rd);

@@ -109,7 +109,7 @@ static void hint_here(struct kv_one *one, unsigned w)
 
 static void hint_back(struct mbox_msg *m)
 {
-	hint_run(hint_req(container_of(m, struct kv_one, hint.msg)));
+	kv_cmd_one_on(hint_req(container_of(m, struct kv_one, hint.msg)), hint_run);
 }
 
 static void hint_there(struct mbox_msg *m)
@@ -181,7 +181,7 @@ static void hint_run(struct tgt_req *req)
 		return;
 	}
 	if (one->hint.nr_left) {
-		kv_cmd_one_later(req, hint_next_batch);
+		tgt_req_later(req, hint_next_batch);
 		return;
 	}
 	req->dw0 = one->hint.nr_taken;

@@ -21,13 +21,13 @@ struct kv_ns {
 	struct store_set *set;
 	struct kv_ns_opts opts; /* name, path and build not kept */
 	uint32_t max_keys;
+	unsigned nr_shards; /* as many as there are reactors, unless files below say otherwise */
 	/*
 	 * Of segments[]. Both change in the making and in a resize, which goes from one owner to
 	 * the next; Identify reads the number.
 	 */
 	_Atomic uint32_t nr_segments;
 	uint32_t segments[KV_SEGMENTS_MAX];
-	_Atomic uint32_t nr_rounds; /* of kv_ns_ctrl_gone() under way */
 	_Atomic uint32_t nr_alerts;
 	_Atomic uint32_t nr_recovering; /* shards whose ssd tier doesn't know all of its file */
 	struct kv_lease_table *leases[REACTORS_MAX]; /* one per worker, that worker's */
@@ -35,11 +35,18 @@ struct kv_ns {
 	struct kv_class *classes;
 	_Atomic uint32_t nr_classes;
 	_Atomic uint64_t class_bits[1u << 10];
-	struct ns_round *end; /* made with it: its end needs no memory */
+	struct ceph_link *link; /* of its rados tier */
+	struct ns_round *end;	/* made with it: its end needs no memory */
 };
 
-/* kv_tier.c: a shard's ssd tier, below what it has. 0, or what store_ssd_create() said. */
-int kv_tier_ssd(struct kv_ns *kn, unsigned shard, unsigned nr_shards);
+/* kv_tier.c: in how many shards the namespace's files are cut; 0: there are none. */
+unsigned kv_tier_shards(const struct kv_ns *kn);
+/* The connection of its rados tier, if it has one; 0, or what ceph_link_open() said. */
+int kv_tier_link(struct kv_ns *kn);
+/* A shard's rados tier, below what it has. */
+int kv_tier_rados(struct kv_ns *kn, unsigned shard);
+/* A shard's ssd tier, below what it has. 0, or what store_ssd_create() said. */
+int kv_tier_ssd(struct kv_ns *kn, unsigned shard);
 /* What their files hold is looked for from now on, while the namespace serves. */
 void kv_tier_open(struct kv_ns *kn);
 
@@ -105,7 +112,6 @@ struct kv_one {
 	 */
 	bool is_inline;
 	bool is_back;
-	void (*resume)(struct tgt_req *req);
 	union {
 		struct {
 			struct store_key keys[KV_BATCH];
@@ -136,7 +142,6 @@ struct kv_one {
 			struct mbox_msg msg;
 		} hint;
 	};
-	struct mbox_msg turn; /* kv_cmd_one_later() */
 };
 
 struct kv_cmd {
@@ -172,10 +177,15 @@ static inline struct reactor *kv_home(const struct tgt_req *req)
  */
 bool kv_cmd_one_submit(struct tgt_req *req);
 /*
- * For a command that has had enough of this turn, with nothing under way and nothing held: resume()
- * runs in the worker's next one, unless it is aborted by then.
+ * The next step of such a command when its verb has come back by message: at once, or, while others
+ * wait for this worker, when its client's turn comes. Nothing is held.
  */
-void kv_cmd_one_later(struct tgt_req *req, void (*resume)(struct tgt_req *req));
+void kv_cmd_one_on(struct tgt_req *req, void (*step)(struct tgt_req *req));
+/* Keys that it may look at in one turn, of `max` while nobody else waits. */
+static inline uint32_t kv_turn_keys(const struct tgt_req *req, uint32_t max)
+{
+	return req->sq->worker->is_shared ? KV_BATCH : max;
+}
 bool kv_cmd_one_back(struct kv_one *one, int res);
 
 /* Store result -> NVMe status: the one place. */
@@ -212,7 +222,7 @@ uint16_t kv_identify(struct tgt_ns *ns, uint8_t cns, void *buf);
  * Leases of one worker: pinned views with an owner and an end. They end by RELEASE, by time, or
  * with their controller.
  */
-struct kv_lease_table *kv_lease_table_create(struct tgt_worker *w);
+struct kv_lease_table *kv_lease_table_create(struct tgt_subsys *ss, struct tgt_worker *w);
 void kv_lease_table_destroy(struct kv_lease_table *t); /* no lease left */
 /*
  * Takes the view over. Id, 0 when a bound of the table or of the controller is hit (then the view
@@ -233,8 +243,8 @@ unsigned kv_lease_count(const struct kv_lease_table *t); /* any worker */
 void kv_lease_of(const struct kv_lease_table *t, uint16_t ctrl, uint64_t *nr, uint64_t *bytes);
 #define KV_LEASE_MS_MAX 60000u
 #define KV_LEASE_MS_DEFAULT 2000u
-#define KV_LEASES_MAX 1024u	   /* per worker and namespace, who comes first */
+#define KV_LEASES_MAX 2048u	   /* per worker and namespace; half of them a controller */
 #define KV_LEASES_SURE 4u	   /* and those that others can't take from a controller */
-#define KV_LEASE_CTRL_MIB_MAX 256u /* leased bytes of one controller, per worker */
+#define KV_LEASE_CTRL_MIB_MAX 256u /* leased bytes of one controller */
 
 #endif

@@ -6,8 +6,12 @@
  *
  *   id = generation 39:0 of 32 bits | worker << 16 | slot
  *
- * Bounds: KV_LEASES_MAX per table, besides which each controller is sure of KV_LEASES_SURE,
- * whatever others hold; KV_LEASE_CTRL_MIB_MAX per controller and worker, KV_LEASE_MS_MAX of time.
+ * Bounds: KV_LEASES_MAX per table, of which a controller gets one more while it holds fewer than
+ * are free: one alone comes to half of them, two that keep asking to a third each. Nothing is taken
+ * back: who had his half before others came keeps it for as long as his leases last, and they
+ * share what is left by the same rule. Besides, each is sure of KV_LEASES_SURE, whatever others
+ * hold. KV_LEASE_CTRL_MIB_MAX per controller, in all tables; KV_LEASE_MS_MAX of
+ * time.
  * The time is the client's deadline; the pin goes KV_LEASE_GRACE_MS later, for a copy that began in
  * time. A client that reads even later finds bytes that fail their seals, nothing worse: its
  * mapping is read-only.
@@ -41,6 +45,7 @@ struct kv_lease {
 
 struct kv_lease_table {
 	struct tgt_worker *worker;
+	struct tgt_subsys *ss;
 	struct counter nr_busy;
 	uint64_t seed;			    /* of the buckets: keys are a client's choice */
 	struct list pins[KV_LEASE_BUCKETS]; /* by key */
@@ -48,6 +53,12 @@ struct kv_lease_table {
 	struct counter ctrl_bytes[TGT_CTRLS_MAX], ctrl_nr[TGT_CTRLS_MAX];
 	struct kv_lease lease[KV_LEASE_SLOTS];
 };
+
+/* Never 0, so that what a controller holds is 0 when it has no lease. */
+static uint64_t lease_bytes(const struct store_view *v)
+{
+	return max_t(uint64_t, v->value_len, 1);
+}
 
 static void lease_account(struct kv_lease_table *t, uint16_t ctrl, uint64_t nr, uint64_t bytes)
 {
@@ -68,6 +79,8 @@ static void lease_released(struct store_view *v)
 static void lease_end(struct kv_lease *l)
 {
 	lease_account(l->table, l->ctrl, (uint64_t)-1, -(uint64_t)l->view.value_len);
+	atomic_fetch_sub_explicit(tgt_subsys_leased(l->table->ss, l->ctrl), lease_bytes(&l->view),
+				  memory_order_relaxed);
 	l->is_held = false;
 	list_del(&l->pin);
 	if (++l->gen == 0) /* an id of 0 says "none" */
@@ -81,15 +94,28 @@ static void lease_expired(struct timeout *to)
 	lease_end(container_of(to, struct kv_lease, timeout));
 }
 
-/* Who holds fewer than it is sure of finds a slot: so many of them are nobody else's. */
-static bool lease_may(const struct kv_lease_table *t, uint16_t ctrl, uint64_t bytes)
+/*
+ * Who holds fewer than it is sure of finds a slot: so many of them are nobody else's. Above that,
+ * as many as are free (Choudhury and Hahne, "Dynamic queue length thresholds", 1998, alpha 1).
+ */
+static bool lease_may(const struct kv_lease_table *t, uint16_t ctrl)
 {
-	uint64_t held = counter_get(&t->ctrl_bytes[ctrl % TGT_CTRLS_MAX]);
+	uint64_t held = counter_get(&t->ctrl_nr[ctrl % TGT_CTRLS_MAX]);
+	uint64_t busy = counter_get(&t->nr_busy);
 
-	if (held + bytes > (uint64_t)KV_LEASE_CTRL_MIB_MAX << 20)
-		return false;
-	return counter_get(&t->nr_busy) < KV_LEASES_MAX ||
-	       counter_get(&t->ctrl_nr[ctrl % TGT_CTRLS_MAX]) < KV_LEASES_SURE;
+	return held < KV_LEASES_SURE || held + busy < KV_LEASES_MAX;
+}
+
+/* Of the controller's bytes, which other workers take from, too. */
+static bool lease_reserve(struct kv_lease_table *t, uint16_t ctrl, uint64_t bytes)
+{
+	_Atomic uint64_t *all = tgt_subsys_leased(t->ss, ctrl);
+	uint64_t before = atomic_fetch_add_explicit(all, bytes, memory_order_relaxed);
+
+	if (before + bytes <= (uint64_t)KV_LEASE_CTRL_MIB_MAX << 20)
+		return true;
+	atomic_fetch_sub_explicit(all, bytes, memory_order_relaxed);
+	return false;
 }
 
 static struct kv_lease *lease_take(struct kv_lease_table *t, uint16_t ctrl, struct store_view *view,
@@ -99,7 +125,8 @@ static struct kv_lease *lease_take(struct kv_lease_table *t, uint16_t ctrl, stru
 	uint32_t slot = t->first_free;
 
 	/* All taken: some are on their way back to their shards. */
-	if (slot == KV_LEASE_SLOTS || !lease_may(t, ctrl, view->value_len))
+	if (slot == KV_LEASE_SLOTS || !lease_may(t, ctrl) ||
+	    !lease_reserve(t, ctrl, lease_bytes(view)))
 		return NULL;
 	l = &t->lease[slot];
 	t->first_free = l->next_free;
@@ -170,7 +197,6 @@ bool kv_lease_drop(struct kv_lease_table *t, uint16_t ctrl, uint64_t id)
 
 void kv_lease_drop_ctrl(struct kv_lease_table *t, uint16_t ctrl)
 {
-	/* One that is enabled and disabled in a loop doesn't make us walk the table each time. */
 	if (counter_get(&t->ctrl_nr[ctrl % TGT_CTRLS_MAX]) == 0)
 		return;
 	for (uint32_t i = 0; i < KV_LEASE_SLOTS; i++)
@@ -196,13 +222,14 @@ unsigned kv_lease_count(const struct kv_lease_table *t)
 	return (unsigned)counter_get(&t->nr_busy);
 }
 
-struct kv_lease_table *kv_lease_table_create(struct tgt_worker *w)
+struct kv_lease_table *kv_lease_table_create(struct tgt_subsys *ss, struct tgt_worker *w)
 {
 	struct kv_lease_table *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return NULL;
 	t->worker = w;
+	t->ss = ss;
 	if (getrandom(&t->seed, sizeof(t->seed), GRND_NONBLOCK) != sizeof(t->seed))
 		t->seed = reactor_now_ns(w->reactor);
 	for (uint32_t i = 0; i < KV_LEASE_BUCKETS; i++)
@@ -366,7 +393,11 @@ void kv_lease_execute(struct tgt_req *req)
 	struct store_io *io = &cmd->one.io;
 	uint16_t st = NVME_ST_INVALID_FIELD;
 
-	if (req->sqe.cdw10 >= sizeof(struct peal_wire_lease) && nvme_kv_options(&req->sqe) == 0)
+	/* Where memory isn't shared nobody could look. */
+	if (!req->sq->ops->resolve)
+		st = NVME_ST_INVALID_OPCODE;
+	else if (req->sqe.cdw10 >= sizeof(struct peal_wire_lease) &&
+		 nvme_kv_options(&req->sqe) == 0)
 		st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
 	if (st != NVME_ST_OK) {
 		tgt_req_fail(req, st);

@@ -14,13 +14,21 @@
 #include "base/must.h"
 #include "kv/kv_int.h"
 
-#define LIST_TURN_PAGES (256u / KV_BATCH) /* about 25 us */
+#define LIST_TURN_KEYS 256u /* about 25 us */
+
+/* A host goes on from the last key that it got, however many there were. */
+static uint32_t list_bytes(const struct tgt_req *req)
+{
+	uint32_t max = req->sq->back_max;
+
+	return max && max < req->sqe.cdw10 ? max : req->sqe.cdw10;
+}
 
 static void list_finish(struct tgt_req *req)
 {
 	struct kv_one *one = &kv_cmd_of(req)->one;
 	uint8_t count[4];
-	uint16_t st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
+	uint16_t st = req->sq->ops->data(req, list_bytes(req), MEM_TO_PEER);
 
 	le32_put(count, one->list.nr);
 	if (st == NVME_ST_OK)
@@ -65,7 +73,7 @@ static void list_run(struct tgt_req *req)
 {
 	struct kv_one *one = &kv_cmd_of(req)->one;
 	struct store_list *l = &one->io.list;
-	unsigned nr_pages = 0;
+	uint32_t nr_keys = 0;
 	uint16_t st;
 
 	do {
@@ -83,8 +91,9 @@ static void list_run(struct tgt_req *req)
 		l->after = l->keys[l->nr - 1];
 		l->has_after = true;
 		l->is_inclusive = false;
-		if (++nr_pages == LIST_TURN_PAGES) {
-			kv_cmd_one_later(req, list_resume);
+		nr_keys += KV_BATCH;
+		if (nr_keys >= kv_turn_keys(req, LIST_TURN_KEYS)) {
+			tgt_req_later(req, list_resume);
 			return;
 		}
 	} while (kv_cmd_one_submit(req));
@@ -95,7 +104,7 @@ static void list_page_end(struct store_io *io, int res)
 	struct kv_one *one = container_of(io, struct kv_one, io);
 
 	if (kv_cmd_one_back(one, res))
-		list_run(kv_req_of(container_of(one, struct kv_cmd, one)));
+		kv_cmd_one_on(kv_req_of(container_of(one, struct kv_cmd, one)), list_run);
 }
 
 /* The start key and the place of the count; the list begins with the first page. */
@@ -115,7 +124,7 @@ static uint16_t list_check(struct tgt_req *req)
 		l->has_after = l->is_inclusive = true;
 	}
 	if (st == NVME_ST_OK)
-		st = req->sq->ops->data(req, req->sqe.cdw10, MEM_TO_PEER);
+		st = req->sq->ops->data(req, list_bytes(req), MEM_TO_PEER);
 	if (st == NVME_ST_OK)
 		st = tgt_req_iter_put(req, count, sizeof(count));
 	return st;
@@ -131,7 +140,7 @@ void kv_list_execute(struct tgt_req *req)
 		tgt_req_fail(req, st);
 		return;
 	}
-	one->list.room = req->sqe.cdw10 - 4;
+	one->list.room = list_bytes(req) - 4;
 	one->list.nr = 0;
 	io->op = STORE_LIST;
 	io->flags = STORE_NO_TOUCH;

@@ -177,8 +177,9 @@ static void match_run(struct tgt_req *req)
 		}
 		cost += one->match.step == KV_MATCH_LOOK ? one->io.match.nr : MATCH_PIN_COST;
 		/* A view that is to be let go isn't kept for a turn. */
-		if (cost >= MATCH_TURN_COST && one->match.step != KV_MATCH_UNPIN) {
-			kv_cmd_one_later(req, match_resume);
+		if (cost >= kv_turn_keys(req, MATCH_TURN_COST) &&
+		    one->match.step != KV_MATCH_UNPIN) {
+			tgt_req_later(req, match_resume);
 			return;
 		}
 	} while (match_submit(req));
@@ -187,9 +188,15 @@ static void match_run(struct tgt_req *req)
 static void match_end(struct store_io *io, int res)
 {
 	struct kv_one *one = container_of(io, struct kv_one, io);
+	struct tgt_req *req = kv_req_of(container_of(one, struct kv_cmd, one));
 
-	if (kv_cmd_one_back(one, res))
-		match_run(kv_req_of(container_of(one, struct kv_cmd, one)));
+	if (!kv_cmd_one_back(one, res))
+		return;
+	/* What was pinned for it isn't kept until then. */
+	if (one->match.step == KV_MATCH_LOOK)
+		kv_cmd_one_on(req, match_run);
+	else
+		match_run(req);
 }
 
 void kv_match_execute(struct tgt_req *req)

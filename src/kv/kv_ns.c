@@ -16,6 +16,7 @@
 #include "store/store_make.h"
 
 #define KV_SHARD_BYTES_MIN (1u << 20)
+#define NS_FRESH_NS 1000000000ull
 
 static void ns_sizes(struct tgt_ns *ns, uint64_t *capacity, uint64_t *used)
 {
@@ -73,8 +74,15 @@ static void ns_segment_gone(void *arg, struct mem_region *reg)
 	tgt_subsys_segment_del(kn->ns.subsys, reg->id);
 }
 
-static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
+/* Do other machines change its values? */
+static bool ns_is_fresh(const struct kv_ns *kn)
 {
+	return kn->link && !kn->opts.is_immutable;
+}
+
+static int ns_build(struct kv_ns *kn, unsigned shard)
+{
+	unsigned nr_shards = kn->nr_shards;
 	struct store_dram_opts o = {
 		.bytes = kn->opts.dram_bytes / nr_shards,
 		.segment_bytes = kn->opts.segment_bytes,
@@ -83,8 +91,10 @@ static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 		.on_segment = ns_segment,
 		.on_segment_gone = ns_segment_gone,
 		.arg = kn,
-		.is_through = kn->opts.is_through,
-		.is_acked_below = kn->opts.is_acked_ssd,
+		/* What others may change is theirs to see at once, and not ours to remember. */
+		.is_through = kn->opts.is_through || ns_is_fresh(kn),
+		.fresh_ns = ns_is_fresh(kn) ? NS_FRESH_NS : 0,
+		.is_acked_below = kn->opts.is_acked_ssd || kn->opts.is_acked_rados,
 	};
 	struct store *s;
 	int err = store_dram_create(&o, &s);
@@ -92,14 +102,15 @@ static int ns_build(struct kv_ns *kn, unsigned shard, unsigned nr_shards)
 	if (err)
 		return err;
 	store_set_push(kn->set, shard, s);
-	return kn->opts.ssd_path ? kv_tier_ssd(kn, shard, nr_shards) : 0;
+	if (kn->link)
+		err = kv_tier_rados(kn, shard);
+	return !err && kn->opts.nr_ssd ? kv_tier_ssd(kn, shard) : err;
 }
 
 struct ns_round {
 	struct reactor_round round;
 	struct kv_ns *kn;
 	struct reactor *home;
-	uint16_t ctrl;
 	void (*done)(void *arg, uint16_t st);
 	void *arg;
 	struct store_io flush;
@@ -108,21 +119,6 @@ struct ns_round {
 static struct kv_lease_table *round_leases(struct ns_round *nr, struct reactor *r)
 {
 	return nr->kn->leases[reactor_id(r)];
-}
-
-static void ns_drop_ctrl(struct reactor_round *rd, struct reactor *r)
-{
-	struct ns_round *nr = container_of(rd, struct ns_round, round);
-
-	kv_lease_drop_ctrl(round_leases(nr, r), nr->ctrl);
-}
-
-static void ns_ctrl_dropped(struct reactor_round *rd)
-{
-	struct ns_round *nr = container_of(rd, struct ns_round, round);
-
-	atomic_fetch_sub(&nr->kn->nr_rounds, 1);
-	free(nr);
 }
 
 static void ns_round_start(struct ns_round *nr,
@@ -136,26 +132,16 @@ static void ns_round_start(struct ns_round *nr,
 	reactor_round_start(&nr->round, nr->home, node->reactors, tgt_node_nr_io(node));
 }
 
-/* Without memory for the round its leases end by time instead. */
-static void ns_ctrl_gone(struct tgt_ns *ns, struct tgt_ctrl *c)
+static void ns_ctrl_gone(struct tgt_ns *ns, struct tgt_worker *w, uint16_t ctrl)
 {
-	struct kv_ns *kn = container_of(ns, struct kv_ns, ns);
-	struct ns_round *nr;
-
-	nr = calloc(1, sizeof(*nr));
-	if (!nr)
-		return;
-	nr->kn = kn;
-	nr->ctrl = tgt_ctrl_id(c);
-	nr->home = tgt_ctrl_home(c)->reactor;
-	atomic_fetch_add(&kn->nr_rounds, 1);
-	ns_round_start(nr, ns_drop_ctrl, ns_ctrl_dropped);
+	kv_lease_drop_ctrl(container_of(ns, struct kv_ns, ns)->leases[w->id], ctrl);
 }
 
 static void ns_free(struct kv_ns *kn)
 {
 	for (unsigned i = 0; i < REACTORS_MAX; i++)
 		kv_lease_table_destroy(kn->leases[i]);
+	ceph_link_close(kn->link);
 	free(kn->classes);
 	free(kn->end);
 	free(kn);
@@ -178,7 +164,7 @@ static void ns_flushed(struct store_io *io, int res)
 	struct kv_ns *kn = nr->kn;
 
 	if (res)
-		log_warn("namespace %u: not everything could be written to the SSD: %s",
+		log_warn("namespace %u: not everything could be written below memory: %s",
 			 kn->ns.nsid, strerror(-res));
 	store_set_destroy(kn->set, nr->home, ns_set_destroyed, nr);
 }
@@ -194,7 +180,7 @@ static void ns_leases_dropped(struct reactor_round *rd)
 	struct ns_round *nr = container_of(rd, struct ns_round, round);
 	struct kv_ns *kn = nr->kn;
 	const struct tgt_node *node = tgt_subsys_node(kn->ns.subsys);
-	unsigned busy = atomic_load(&kn->nr_rounds);
+	unsigned busy = 0;
 
 	for (unsigned i = 0; i < tgt_node_nr_io(node); i++)
 		busy += kv_lease_count(kn->leases[i]);
@@ -204,6 +190,7 @@ static void ns_leases_dropped(struct reactor_round *rd)
 	}
 	for (unsigned i = 0; i < kn->nr_segments; i++)
 		tgt_subsys_segment_del(kn->ns.subsys, kn->segments[i]);
+	store_set_ending(kn->set);
 	nr->flush.op = STORE_FLUSH;
 	nr->flush.end = ns_flushed;
 	store_submit(kn->set, nr->home, &nr->flush);
@@ -272,6 +259,8 @@ static void ns_defaults(struct kv_ns *kn, const struct kv_ns_opts *o)
 	kn->opts.build = NULL;
 	if (!kn->opts.value_max || kn->opts.value_max > NVME_KV_VALUE_MAX)
 		kn->opts.value_max = NVME_KV_VALUE_MAX;
+	if (o->rados && kn->opts.value_max > CEPH_VALUE_MAX)
+		kn->opts.value_max = CEPH_VALUE_MAX;
 	kn->max_keys = o->max_keys ? o->max_keys
 				   : (uint32_t)min_t(uint64_t, o->dram_bytes / 4096, UINT32_MAX);
 	snprintf(kn->ns.name, sizeof(kn->ns.name), "%s", o->name ? o->name : "kv");
@@ -282,12 +271,45 @@ static void ns_create_failed(void *arg, int res)
 {
 }
 
+/*
+ * As many shards as reactors, or as many as the files have that are there: then a reactor owns
+ * several of them, or some own none.
+ */
+static int ns_set_create(struct kv_ns *kn)
+{
+	const struct tgt_node *node = tgt_subsys_node(kn->ns.subsys);
+	unsigned nr_io = tgt_node_nr_io(node);
+	struct reactor *owner[STORE_SHARDS_MAX];
+	struct store_set_opts so = {
+		.name = kn->ns.name,
+		.reactors = owner,
+		.peers = node->reactors,
+		.nr_peers = nr_io,
+		.is_immutable = kn->opts.is_immutable,
+		.value_max = kn->opts.value_max,
+		.alert = ns_alert,
+		.alert_arg = kn,
+	};
+
+	kn->nr_shards = kn->opts.nr_ssd ? kv_tier_shards(kn) : 0;
+	if (kn->nr_shards > STORE_SHARDS_MAX)
+		return -EXDEV;
+	if (kn->nr_shards && kn->nr_shards != nr_io)
+		log_info("namespace %s: its SSD files are cut in %u shards, for %u reactors",
+			 kn->ns.name, kn->nr_shards, nr_io);
+	if (!kn->nr_shards)
+		kn->nr_shards = nr_io;
+	so.nr_shards = kn->nr_shards;
+	for (unsigned i = 0; i < so.nr_shards; i++)
+		owner[i] = node->reactors[i * nr_io / so.nr_shards];
+	return store_set_create(&so, &kn->set);
+}
+
 int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_ns **ns)
 {
 	const struct tgt_node *node = tgt_subsys_node(ss);
 	unsigned nr_io = tgt_node_nr_io(node);
 	struct kv_ns *kn = aligned_alloc(_Alignof(struct kv_ns), sizeof(*kn));
-	struct store_set_opts so;
 	int err = -ENOMEM;
 
 	if (!kn)
@@ -297,33 +319,26 @@ int kv_ns_create(struct tgt_subsys *ss, const struct kv_ns_opts *o, struct tgt_n
 	kn->ns.subsys = ss;
 	ns_defaults(kn, o);
 	tgt_subsys_ns_ids(ss, &kn->ns, kn->ns.name);
-	so = (struct store_set_opts){
-		.name = kn->ns.name,
-		.reactors = node->reactors,
-		.nr_shards = nr_io,
-		.is_immutable = o->is_immutable,
-		.value_max = kn->opts.value_max,
-		.alert = ns_alert,
-		.alert_arg = kn,
-	};
 	kn->end = calloc(1, sizeof(*kn->end));
 	if (!kn->end)
 		goto free_ns;
 	for (unsigned i = 0; i < nr_io; i++) {
-		kn->leases[i] = kv_lease_table_create(node->workers[i]);
+		kn->leases[i] = kv_lease_table_create(ss, node->workers[i]);
 		if (!kn->leases[i])
 			goto free_ns;
 	}
-	err = store_set_create(&so, &kn->set);
+	err = ns_set_create(kn);
 	if (err)
 		goto free_ns;
-	for (unsigned i = 0; i < nr_io && !err; i++)
-		err = o->build ? o->build(o->build_arg, kn->set, i) : ns_build(kn, i, nr_io);
+	err = kv_tier_link(kn);
+	for (unsigned i = 0; i < kn->nr_shards && !err; i++)
+		err = o->build ? o->build(o->build_arg, kn->set, i) : ns_build(kn, i);
 	if (err)
 		goto destroy_set;
-	if (kn->opts.ssd_path)
+	if (kn->opts.nr_ssd || kn->link)
 		kv_tier_open(kn);
-	kn->opts.ssd_path = NULL;
+	kn->opts.nr_ssd = 0;
+	kn->opts.rados = NULL;
 	*ns = &kn->ns;
 	return 0;
 destroy_set:
@@ -363,7 +378,9 @@ void kv_ns_info(const struct tgt_ns *ns, struct kv_ns_info *info)
 		.is_immutable = kn->opts.is_immutable,
 		.is_read_only = kn->opts.is_read_only,
 		.is_acked_ssd = kn->opts.is_acked_ssd,
-		.is_through = kn->opts.is_through || kn->opts.is_acked_ssd,
+		.is_acked_rados = kn->opts.is_acked_rados,
+		.is_through = kn->opts.is_through || kn->opts.is_acked_ssd ||
+			      kn->opts.is_acked_rados,
 	};
 	for (unsigned i = 0; i < tgt_node_nr_io(node); i++)
 		info->nr_leases += kv_lease_count(kn->leases[i]);

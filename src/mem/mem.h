@@ -100,12 +100,27 @@ void *mem_own_ptr(const struct mem_run *run);
 
 /*
  * A stream of runs: the peer's side of a transfer. next() fills *run with 1 to `max` bytes and
- * moves on; 0, -EFAULT, or another -errno which ends the transfer (-ENODATA: no more). State is
+ * moves on; 0, -EFAULT, or another -errno which ends the transfer (-ENODATA: no more). -EAGAIN: not
+ * now; the transfer rests until its owner calls mem_iter_more(), which it must, also when nothing
+ * will ever come, and then next() says so; only iterators that are by chunk may say it. State is
  * fixed-size and inside the owner; a PRP or SGL list is read page by page as the walk gets there,
  * never expanded. Runs hold no reference: the owner pins the DMA map for the life of the iterator.
  */
+struct mem_xfer;
 struct mem_iter {
 	int (*next)(struct mem_iter *it, uint64_t max, struct mem_run *run);
+	/*
+	 * May be NULL. Of what next() gave, `bytes` more, in order, have been written to the peer
+	 * and checked: a transport that sends them on sends nothing that isn't right. Not called
+	 * for what failed.
+	 */
+	void (*filled)(struct mem_iter *it, uint64_t bytes);
+	/*
+	 * Runs end with the value's chunks, of which it has all or nothing: a transfer that rests
+	 * in the middle of one would keep what the engine has few of.
+	 */
+	bool is_by_chunk;
+	struct mem_xfer *starved; /* the engine's: was told -EAGAIN */
 };
 
 enum mem_xfer_dir {
@@ -170,8 +185,11 @@ struct mem_xfer {
 
 /*
  * One per reactor; a poller. Each turn moves at most MEM_TURN_BYTES (3.7 us at 17.5 GB/s) in at
- * most MEM_TURN_PIECES pieces of a scattered buffer, one chunk of a transfer after one of the next,
- * so that a command that comes in meanwhile waits for one such turn. A transfer within one chunk is
+ * most MEM_TURN_PIECES pieces of a scattered buffer, one chunk of a flow after one of the next, so
+ * that a command that comes in meanwhile waits for one such turn. Of a flow's own transfers one is
+ * walked for MEM_FLOW_BYTES before the next: by turns they would all end at the same time, and what
+ * comes then, sixteen answers and sixteen new commands, finds a device that had nothing to do for
+ * as long. A transfer within one chunk is
  * done inside mem_xfer_submit(), end() included, until its flow has had MEM_INLINE_BYTES so in this
  * turn; whoever submits must be ready for both.
  */
@@ -182,6 +200,7 @@ struct mem_xfer {
 #define MEM_CUT_TURNS 256u
 #define MEM_TURN_BYTES MEM_CHUNK_BYTES
 #define MEM_TURN_PIECES 128u
+#define MEM_FLOW_BYTES (16 * MEM_CHUNK_BYTES)
 #define MEM_INLINE_BYTES (4 * MEM_CHUNK_BYTES)
 
 struct mem_engine_stats {
@@ -202,11 +221,16 @@ void mem_xfer_submit(struct mem_engine *e, struct mem_xfer *x);
  * chunk, whole in one run on both sides, then moves in a third of the instructions.
  */
 void mem_xfer_submit_run(struct mem_engine *e, struct mem_xfer *x, const struct mem_run *run);
+/* next() may have more to say: the transfer that rests for it, if any, goes on in a later turn. */
+void mem_iter_more(struct mem_engine *e, struct mem_iter *it);
 /* Any thread. */
 const struct mem_engine_stats *mem_engine_stats(const struct mem_engine *e);
 uint64_t mem_engine_bytes(const struct mem_engine *e);
-/* What a flow may have inside submit in a turn: less than MEM_INLINE_BYTES while others wait. */
-void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes);
+/*
+ * What a flow may have inside submit in a turn, and how many pieces of scattered buffers are copied
+ * in one: less than MEM_INLINE_BYTES and MEM_TURN_PIECES while others wait.
+ */
+void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes, uint32_t turn_pieces);
 /*
  * The work it has done so far, in bytes: those moved, and for each piece of a scattered buffer and
  * each fault what could have been moved meanwhile. Grows by what a caller's commands cost.

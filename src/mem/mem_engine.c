@@ -5,7 +5,7 @@
  * 	submit --(within one chunk)--> mem_step --> end()
  * 	   |
  * 	   +--> ready: flows, and in each its transfers with something left to walk: one chunk of a
- * 		flow after one of the next
+ * 		flow after one of the next, of one transfer until MEM_FLOW_BYTES of it have gone
  *
  * mem_step() does one chunk: in one go when it is contiguous on both sides (hash_copy_xxh3(), no
  * state), else piece by piece with a mem_job, which holds the hash of the half-walked chunk and is
@@ -83,6 +83,8 @@ static void mem_step_whole(struct mem_xfer *x, uint32_t len)
 		*mem_seal(x, x->pos) = m.hash;
 	else if (x->check && m.hash != *mem_seal(x, x->pos))
 		mem_bad_seal(x, x->pos, hash_xxh3(own, len, m.seed) != *mem_seal(x, x->pos));
+	if (!x->err)
+		mem_filled(x, x->pos, len);
 	mem_run_skip(&x->vrun, len);
 	mem_run_skip(&x->prun, len);
 	x->pos += len;
@@ -110,12 +112,12 @@ static inline struct mem_flow *mem_flow_of(struct mem_engine *e, const struct me
 	return f;
 }
 
-/* A chunk that is half walked is finished first, so that a flow holds few jobs. */
-static void mem_flow_add(struct mem_engine *e, struct mem_xfer *x, bool is_half)
+/* A chunk that is half walked is finished first, too, so that a flow holds few jobs. */
+static void mem_flow_add(struct mem_engine *e, struct mem_xfer *x, bool goes_on)
 {
 	struct mem_flow *f = mem_flow_of(e, x);
 
-	if (is_half)
+	if (goes_on)
 		list_add_head(&f->ready, &x->node);
 	else
 		list_add_tail(&f->ready, &x->node);
@@ -136,6 +138,25 @@ static void mem_flow_del(struct mem_engine *e, struct mem_xfer *x)
 
 /* ---- transfers ------------------------------------------------------------------------------ */
 
+/* The runs that come next. False: there is nothing now. */
+static bool mem_load(struct mem_xfer *x)
+{
+	int err = mem_load_both(x);
+
+	if (err == -EAGAIN)
+		return false;
+	mem_fail(x, err);
+	return true;
+}
+
+/* It rests until mem_iter_more(). */
+static void mem_starve(struct mem_engine *e, struct mem_xfer *x)
+{
+	must(!x->peer->starved);
+	x->peer->starved = x;
+	e->nr_starved++;
+}
+
 /* One chunk at most. */
 static enum mem_step_res mem_step(struct mem_engine *e, struct mem_xfer *x,
 				  struct mem_budget *budget)
@@ -151,8 +172,9 @@ static enum mem_step_res mem_step(struct mem_engine *e, struct mem_xfer *x,
 	if (!x->job && !x->err) {
 		if (budget->bytes < len && !budget->is_cut)
 			return MEM_STEP_BLOCKED;
-		if (x->pos >= x->off)
-			mem_fail(x, mem_load_both(x));
+		/* Before a job is taken: who rests holds none. */
+		if ((x->pos >= x->off || x->peer->is_by_chunk) && !mem_load(x))
+			return MEM_STEP_STARVED;
 		if (!x->err && budget->bytes >= len && mem_is_whole(x, len)) {
 			mem_step_whole(x, len);
 			e->work += len;
@@ -217,7 +239,7 @@ static bool mem_is_inline(struct mem_engine *e, const struct mem_xfer *x)
 static void mem_start(struct mem_engine *e, struct mem_xfer *x, struct mem_run vrun,
 		      struct mem_run prun)
 {
-	struct mem_budget budget = {.bytes = MEM_CHUNK_BYTES, .pieces = MEM_TURN_PIECES};
+	struct mem_budget budget = {.bytes = MEM_CHUNK_BYTES, .pieces = e->turn_pieces};
 	enum mem_step_res res = MEM_STEP_MORE;
 
 	list_init(&x->node);
@@ -243,8 +265,11 @@ static void mem_start(struct mem_engine *e, struct mem_xfer *x, struct mem_run v
 		}
 	}
 	e->nr_active++;
-	if (res != MEM_STEP_OVER) /* else it only waits for copies */
-		mem_flow_add(e, x, false);
+	/* What comes in pieces goes on where the last one ended. Over: it only waits for copies. */
+	if (res == MEM_STEP_STARVED)
+		mem_starve(e, x);
+	else if (res != MEM_STEP_OVER)
+		mem_flow_add(e, x, x->off % MEM_FLOW_BYTES);
 }
 
 /* tidy: name: the engine is what a transfer is submitted to */
@@ -286,6 +311,8 @@ static void mem_short(struct mem_engine *e, struct mem_xfer *x, const struct mem
 	x->err = mem_guard_call(mem_move, &m);
 	if (!x->err && x->check && m.hash != x->seals[0])
 		mem_bad_seal(x, 0, hash_xxh3(m.src, m.len, m.seed) != x->seals[0]);
+	if (!x->err && x->peer->filled)
+		x->peer->filled(x->peer, x->len);
 	e->depth++;
 	mem_xfer_end(e, x);
 	e->depth--;
@@ -308,9 +335,21 @@ void mem_xfer_submit_run(struct mem_engine *e, struct mem_xfer *x, const struct 
 		mem_start(e, x, *run, to);
 }
 
+/* tidy: name: an iterator's owner calls it */
+void mem_iter_more(struct mem_engine *e, struct mem_iter *it)
+{
+	struct mem_xfer *x = it->starved;
+
+	if (!x)
+		return;
+	it->starved = NULL;
+	e->nr_starved--;
+	mem_flow_add(e, x, x->job || x->pos % MEM_FLOW_BYTES);
+}
+
 static void mem_xfer_put(struct mem_engine *e, struct mem_xfer *x)
 {
-	if (x->nr_jobs > 0 || list_is_linked(&x->node))
+	if (x->nr_jobs > 0 || list_is_linked(&x->node) || x->peer->starved == x)
 		return;
 	e->nr_active--;
 	mem_xfer_end(e, x);
@@ -347,8 +386,8 @@ static void mem_turn_ripe(struct mem_engine *e, struct mem_budget *budget)
 static int mem_engine_poll(struct poller *p)
 {
 	struct mem_engine *e = container_of(p, struct mem_engine, poller);
-	struct mem_budget budget = {.bytes = MEM_TURN_BYTES, .pieces = MEM_TURN_PIECES};
-	uint32_t nr_left = e->nr_active;
+	struct mem_budget budget = {.bytes = MEM_TURN_BYTES, .pieces = e->turn_pieces};
+	uint32_t nr_left = e->nr_active - e->nr_starved;
 
 	e->turn++;
 	if (nr_left == 0)
@@ -373,10 +412,13 @@ static int mem_engine_poll(struct poller *p)
 		    !x->job)
 			break; /* its chunk fits into the next turn: it stays first */
 		mem_flow_del(e, x);
-		if (res == MEM_STEP_OVER)
+		if (res == MEM_STEP_STARVED)
+			mem_starve(e, x);
+		else if (res == MEM_STEP_OVER)
 			mem_xfer_put(e, x);
 		else
-			mem_flow_add(e, x, x->job && res == MEM_STEP_MORE);
+			mem_flow_add(e, x,
+				     res == MEM_STEP_MORE && (x->job || x->pos % MEM_FLOW_BYTES));
 	}
 	return 1;
 }
@@ -391,9 +433,10 @@ uint64_t mem_engine_bytes(const struct mem_engine *e)
 	return counter_get(&e->stats.bytes);
 }
 
-void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes)
+void mem_engine_share(struct mem_engine *e, uint32_t inline_bytes, uint32_t turn_pieces)
 {
 	e->inline_max = inline_bytes;
+	e->turn_pieces = turn_pieces;
 }
 
 uint64_t mem_engine_work(const struct mem_engine *e)
@@ -438,6 +481,7 @@ struct mem_engine *mem_engine_create(struct reactor *r)
 	mem_flow_init(&e->flow);
 	e->turn = 1; /* nobody's yet */
 	e->inline_max = MEM_INLINE_BYTES;
+	e->turn_pieces = MEM_TURN_PIECES;
 	if (mem_guard_init() || mem_engine_open(e))
 		goto close;
 	if (pool_init(&e->jobs, sizeof(struct mem_job), MEM_NR_JOBS, alignof(struct mem_job)))

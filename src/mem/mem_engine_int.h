@@ -49,11 +49,13 @@ struct mem_engine {
 	struct reactor *r;
 	struct list ready; /* of struct mem_flow, those with something to walk */
 	struct list ripe;
-	uint32_t nr_active; /* transfers between submit and end(), those inside submit apart */
-	uint32_t nr_copies; /* under way */
+	uint32_t nr_active;  /* transfers between submit and end(), those inside submit apart */
+	uint32_t nr_starved; /* of those that are active: they rest */
+	uint32_t nr_copies;  /* under way */
 	uint32_t depth;
 	uint32_t turn;
-	uint32_t inline_max; /* of a flow in one turn */
+	uint32_t inline_max;  /* of a flow in one turn */
+	uint32_t turn_pieces; /* of all */
 	uint64_t work;
 	struct mem_flow flow;
 	uint32_t nr_cut_turns; /* small transfers came lately: so many turns more are cut finer */
@@ -77,6 +79,7 @@ enum mem_step_res {
 	MEM_STEP_OVER,	  /* walked to the end, or failed */
 	MEM_STEP_MORE,	  /* did what the budget allows */
 	MEM_STEP_BLOCKED, /* did nothing: no job, or it waits for copies */
+	MEM_STEP_STARVED, /* the peer's iterator has nothing now */
 };
 
 static inline uint64_t mem_seed(const struct mem_xfer *x, uint64_t at)
@@ -137,6 +140,9 @@ static inline int mem_load_peer(struct mem_xfer *x)
 
 	if (x->prun.len > 0)
 		return 0;
+	if (x->peer->is_by_chunk)
+		left = min_t(uint64_t, left,
+			     MEM_CHUNK_BYTES - max_t(uint64_t, x->pos, x->off) % MEM_CHUNK_BYTES);
 	err = x->peer->next(x->peer, left, &x->prun);
 	if (err) {
 		x->prun.len = 0;
@@ -145,6 +151,16 @@ static inline int mem_load_peer(struct mem_xfer *x)
 	mem_run_must(&x->prun);
 	must(x->prun.len > 0 && x->prun.len <= left);
 	return x->prun.reg->flags & want ? 0 : -EFAULT;
+}
+
+/* Of the bytes [at, at + len) of the value those that the peer wanted. */
+static inline void mem_filled(const struct mem_xfer *x, uint64_t at, uint64_t len)
+{
+	uint64_t from = max_t(uint64_t, at, x->off);
+	uint64_t to = min_t(uint64_t, at + len, x->off + x->len);
+
+	if (x->peer->filled && x->dir == MEM_TO_PEER && to > from)
+		x->peer->filled(x->peer, to - from);
 }
 
 static inline int mem_load_both(struct mem_xfer *x)

@@ -90,6 +90,8 @@ void mem_job_finish(struct mem_job *job)
 			mem_bad_seal(x, job->at, !mem_job_is_own_right(job, *seal));
 		}
 	}
+	if (!x->err)
+		mem_filled(x, job->at, job->len);
 	pool_put(&job->e->jobs, job);
 }
 

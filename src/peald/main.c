@@ -5,8 +5,10 @@
  * tidy: no-test: test/peer starts the real thing
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -20,6 +22,19 @@
 #include "peald/peald_node.h"
 
 #define MAIN_LOG_WAIT_MS 1000u
+
+/*
+ * Whoever started us may have closed them, and what we open first would be them: an eventfd as
+ * stderr takes the log and wakes a reactor for each line of it.
+ */
+static bool main_has_std(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd)
+			return false;
+	}
+	return true;
+}
 
 static void main_limits(void)
 {
@@ -42,12 +57,17 @@ static void main_block(sigset_t *stop)
 
 int main(int argc, char **argv)
 {
-	struct conf *c = conf_create();
 	struct peald_node *node = NULL;
+	struct conf *c;
 	sigset_t stop;
 	char size[16];
 	int sig, err;
 
+	if (!main_has_std()) {
+		log_err("peald does not start: /dev/null: %s", strerror(errno));
+		return 1;
+	}
+	c = conf_create();
 	if (!c) {
 		log_err("peald does not start: configuration: %s", strerror(ENOMEM));
 		return 1;

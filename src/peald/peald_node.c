@@ -29,6 +29,7 @@
 #include "mem/mem.h"
 #include "peald/peald_id.h"
 #include "peald/peald_node.h"
+#include "peald/peald_tier.h"
 #include "peald/peald_watch.h"
 #include "transport/tr.h"
 
@@ -37,17 +38,20 @@
 /* Admin commands under way, of the most clients there may be: what waits for events, and as many */
 #define NODE_ADMIN_REQS(nr_clients) ((nr_clients)*2u * TGT_AERS_MAX)
 #define NODE_IO_DEPTH 256
+#define NODE_TRS_MAX 2
 
 struct peald_node {
 	struct tgt_node tgt;
 	struct tgt_subsys *subsys;
 	const struct tgt_csi_ops *csi;
-	struct tr *tr;
+	struct tr *tr[NODE_TRS_MAX]; /* the first is vfio-user */
+	unsigned nr_trs, nr_stopping;
 	struct ctl *ctl;
 	struct ssd_watch *watch;
 	uint32_t nsids[CONF_NS_MAX];
 	uint32_t nr_started;
 	const char *dir; /* of the socket; the configuration's */
+	const struct conf_tcp *conf_tcp;
 	/* The home's. */
 	struct mbox_msg stop_msg;
 	struct timeout linger;
@@ -103,53 +107,47 @@ static int node_reactor(struct peald_node *n, const struct conf *o, unsigned i)
 	return tgt_worker_create(n->tgt.reactors[i], i, nr_reqs, &n->tgt.workers[i]);
 }
 
-static const struct conf_tier *node_ssd(const struct conf_ns *ns)
-{
-	for (unsigned i = 0; i < ns->nr_tiers; i++)
-		if (ns->tiers[i].kind == CONF_TIER_SSD)
-			return &ns->tiers[i];
-	return NULL;
-}
-
-/* What is likely behind an error of a namespace's making. */
-static const char *node_why(int err, const struct conf_tier *ssd)
-{
-	if (!ssd)
-		return "";
-	switch (err) {
-	case -EBUSY:
-		return " (another daemon has its SSD files open)";
-	case -EPROTONOSUPPORT:
-		return " (its SSD files were written by a newer version)";
-	case -EXDEV:
-		return " (its SSD files are another namespace's, or were made with another number "
-		       "of reactors: start with that number, or move them away; `peal fsck` says "
-		       "what they are)";
-	case -EUCLEAN:
-		return " (its SSD files are damaged, or none of ours)";
-	case -ENOSPC:
-		return " (its SSD files would not fit, or leave less than ssd.min_free)";
-	case -EINVAL:
-		return " (too small, or the SSD's file system has no direct I/O)";
-	default:
-		return "";
-	}
-}
-
 static void node_ssd_log(struct tgt_ns *ns, unsigned nsid, const struct conf_tier *ssd)
 {
 	struct store_stats st = {0};
+	struct store_part part;
+	unsigned tier;
 	char size[16];
 
-	if (!ssd || store_set_stats(kv_ns_store(ns), 1, &st))
+	for (tier = 1; ssd && store_set_tier_name(kv_ns_store(ns), tier); tier++)
+		if (strcmp(store_set_tier_name(kv_ns_store(ns), tier), "ssd") == 0)
+			break;
+	if (!ssd || store_set_stats(kv_ns_store(ns), tier, &st))
 		return;
 	format_size(st.capacity_bytes, size);
-	log_info("namespace %u: %s of SSD in %s", nsid, size, ssd->path);
+	if (ssd->nr_devices == 1)
+		log_info("namespace %u: %s of SSD in %s", nsid, size, ssd->devices[0].path);
+	for (unsigned i = 0; !store_health_part(kv_ns_store(ns), tier, i, &part); i++) {
+		format_size(part.st.capacity_bytes, size);
+		log_info("namespace %u: %s of SSD in %s%s", nsid, size, part.folder,
+			 part.state == STORE_PART_MISSING ? ", which is missing" : "");
+	}
+}
+
+/* The folders of an SSD tier, and who looks after them. */
+static int node_devices(struct peald_node *n, const struct conf_tier *ssd, struct kv_ns_opts *ko)
+{
+	int err = 0;
+
+	for (unsigned i = 0; ssd && i < ssd->nr_devices && !err; i++) {
+		ko->ssd[i].folder = ssd->devices[i].path;
+		ko->ssd[i].bytes = ssd->devices[i].bytes;
+		err = peald_watch_add(n->watch, ssd->devices[i].path, &ko->ssd[i].watch);
+		ko->nr_ssd = i + 1;
+	}
+	return err;
 }
 
 static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i)
 {
-	const struct conf_tier *ssd = node_ssd(&o->ns[i]);
+	const struct conf_tier *ssd = peald_tier_find(&o->ns[i], CONF_TIER_SSD);
+	const struct conf_tier *rados = peald_tier_find(&o->ns[i], CONF_TIER_RADOS);
+	struct ceph_opts co;
 	struct kv_ns_opts ko = {
 		.name = o->ns[i].name,
 		.dram_bytes = o->ns[i].bytes,
@@ -157,9 +155,8 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 		.value_max = o->ns[i].value_max,
 		.is_immutable = o->ns[i].is_immutable,
 		.is_read_only = o->ns[i].is_read_only,
-		.ssd_path = ssd ? ssd->path : NULL,
-		.ssd_bytes = ssd ? ssd->bytes : 0,
 		.is_acked_ssd = o->ns[i].ack == CONF_ACK_SSD,
+		.is_acked_rados = o->ns[i].ack == CONF_ACK_RADOS,
 		.is_through = o->ns[i].write == CONF_WRITE_THROUGH,
 	};
 	struct tgt_ns *ns;
@@ -169,7 +166,10 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	ko.ssd_care.day_bytes = o->ns[i].day_bytes;
 	ko.ssd_care.rate_bytes = o->ns[i].rate_bytes;
 	ko.ssd_care.min_free_bytes = o->ssd.min_free_bytes;
-	err = ssd ? peald_watch_add(n->watch, ssd->path, &ko.ssd_care.watch) : 0;
+	ko.ssd_care.cap_bytes = o->ssd.cap_bytes;
+	if (rados)
+		peald_tier_rados(rados, &co, &ko);
+	err = node_devices(n, ssd, &ko);
 	if (!err)
 		err = kv_ns_create(n->subsys, &ko, &ns);
 	for (unsigned c = 0; c < o->ns[i].nr_classes && !err; c++)
@@ -179,12 +179,15 @@ static int node_namespace(struct peald_node *n, const struct conf *o, unsigned i
 	if (err) {
 		return node_failed(err, "namespace %s of %llu bytes: %s%s", o->ns[i].name,
 				   (unsigned long long)o->ns[i].bytes, strerror(-err),
-				   node_why(err, ssd));
+				   peald_tier_why(err, ssd, rados));
 	}
 	format_size(o->ns[i].bytes, size);
 	log_info("namespace %u: %s, %s of DRAM%s", i + 1, o->ns[i].name, size,
 		 o->ns[i].is_immutable ? "" : ", rw");
 	node_ssd_log(ns, i + 1, ssd);
+	if (rados)
+		log_info("namespace %u: pool %s of Ceph, RADOS namespace %s, as client.%s", i + 1,
+			 co.pool, co.ns ? co.ns : o->ns[i].name, co.id);
 	n->nsids[i] = i + 1;
 	return 0;
 }
@@ -229,16 +232,21 @@ static void node_block_why(const struct conf_block *b, int err, char *why, size_
 
 static int node_block(struct peald_node *n, const struct conf_block *b, uint32_t nsid)
 {
-	struct blk_ns_opts bo = {
-		.path = b->path, .size_bytes = b->size_bytes, .lba_bytes = b->lba_bytes};
+	char size[16], said[BLK_WHY_BYTES] = "", why[200];
+	struct blk_ns_opts bo = {.path = b->path,
+				 .size_bytes = b->size_bytes,
+				 .lba_bytes = b->lba_bytes,
+				 .why = said};
 	struct tgt_ns *ns;
-	char size[16], why[200];
 	int err = blk_ns_create(n->subsys, &bo, &ns);
 
 	if (!err)
 		err = tgt_subsys_ns_add(n->subsys, ns, nsid);
 	if (err) {
-		node_block_why(b, err, why, sizeof(why));
+		if (*said) /* an image says so itself */
+			snprintf(why, sizeof(why), " (%s)", said);
+		else
+			node_block_why(b, err, why, sizeof(why));
 		return node_failed(err, "block namespace on %s: %s%s", b->path, strerror(-err),
 				   why);
 	}
@@ -309,7 +317,7 @@ static int node_folders(const struct conf *o)
 	return node_check_record(o->vfu.record);
 }
 
-/* The transport, and the control plane: it has figures of both. Nobody can connect yet. */
+/* The transports, and the control plane: it has figures of both. Nobody can connect yet. */
 static int node_transport(struct peald_node *n, const struct conf *o)
 {
 	struct vfu_opts vo = {
@@ -322,23 +330,48 @@ static int node_transport(struct peald_node *n, const struct conf *o)
 		.is_record_values = o->vfu.is_record_values,
 	};
 	char what[CTL_WHAT_BYTES];
-	int err = vfu_create(n->subsys, &vo, &n->tr);
+	struct tcp_opts to = {.host = o->tcp.host,
+			      .port = o->tcp.port,
+			      .max_conns = o->tcp.max_conns,
+			      .hosts = o->tcp.hosts};
+	int err = vfu_create(n->subsys, &vo, &n->tr[0]);
 
 	if (err)
 		return node_failed(err, "vfio-user: %s/cntrl: %s", o->vfu.dir, strerror(-err));
+	n->nr_trs = 1;
+	if (o->tcp.host[0])
+		err = tcp_create(n->subsys, &to, &n->tr[n->nr_trs++]);
+	if (err)
+		return node_failed(err, "NVMe/TCP: %s", strerror(-err));
 	err = ctl_create(
-		&(struct ctl_opts){.conf = o, .subsys = n->subsys, .tr = n->tr, .watch = n->watch},
+		&(struct ctl_opts){
+			.conf = o, .subsys = n->subsys, .tr = n->tr[0], .watch = n->watch},
 		&n->ctl, what);
 	if (err)
 		return node_failed(err, "%s: %s", what, strerror(-err));
 	return 0;
 }
 
+/* When the last client of all transports left; 0: one is attached. */
+static uint64_t node_alone_since_ns(const struct peald_node *n)
+{
+	uint64_t since = 0;
+
+	for (unsigned i = 0; i < n->nr_trs; i++) {
+		uint64_t one = n->tr[i]->ops->alone_since_ns(n->tr[i]);
+
+		if (!one)
+			return 0;
+		since = max_t(uint64_t, since, one);
+	}
+	return since;
+}
+
 static void node_linger(struct timeout *t)
 {
 	struct peald_node *n = container_of(t, struct peald_node, linger);
 	struct reactor *r = tgt_node_home(&n->tgt)->reactor;
-	uint64_t now = reactor_now_ns(r), since = n->tr->ops->alone_since_ns(n->tr);
+	uint64_t now = reactor_now_ns(r), since = node_alone_since_ns(n);
 
 	if (since && now - since >= n->linger_ns) {
 		log_info("no client for %llu s: stopping",
@@ -358,6 +391,7 @@ int peald_node_create(const struct conf *o, struct peald_node **out)
 	if (!n)
 		return node_failed(-ENOMEM, "node: %s", strerror(ENOMEM));
 	n->dir = o->vfu.dir;
+	n->conf_tcp = &o->tcp;
 	sem_init(&n->stopped, 0, 0);
 	for (unsigned i = 0; i <= o->nr_reactors && !err; i++) {
 		err = node_reactor(n, o, i);
@@ -407,6 +441,8 @@ static void node_tr_stopped(void *arg)
 {
 	struct peald_node *n = arg;
 
+	if (--n->nr_stopping)
+		return;
 	n->next_nsid = 1;
 	node_ns_next(n);
 }
@@ -416,7 +452,9 @@ static void node_stop_there(struct mbox_msg *m)
 	struct peald_node *n = container_of(m, struct peald_node, stop_msg);
 
 	timeout_cancel(&n->linger);
-	n->tr->ops->stop(n->tr, node_tr_stopped, n);
+	n->nr_stopping = n->nr_trs;
+	for (unsigned i = 0; i < n->nr_trs; i++)
+		n->tr[i]->ops->stop(n->tr[i], node_tr_stopped, n);
 }
 
 static void node_threads_end(struct peald_node *n)
@@ -430,22 +468,36 @@ static void node_threads_end(struct peald_node *n)
 
 static int node_threads(struct peald_node *n)
 {
-	char name[16];
+	char name[TGT_WORKER_NAME_BYTES];
 	int err = ssd_watch_start(n->watch);
 
 	if (err)
 		return node_failed(err, "thread that watches the SSD: %s", strerror(-err));
 	for (unsigned i = 0; i < n->tgt.nr; i++) {
-		if (i < tgt_node_nr_io(&n->tgt))
-			snprintf(name, sizeof(name), "peal-%u", i);
-		else
-			snprintf(name, sizeof(name), "peal-home");
+		tgt_node_name(&n->tgt, i, name);
 		err = reactor_start(n->tgt.reactors[i], name);
 		if (err)
 			return node_failed(err, "thread of reactor %u: %s", i, strerror(-err));
 		n->nr_started = i + 1;
 	}
 	return 0;
+}
+
+/* vfio-user last: its line says that the daemon is there. */
+static int node_doors(struct peald_node *n)
+{
+	int err = 0;
+
+	if (n->nr_trs > 1) {
+		err = n->tr[1]->ops->start(n->tr[1]);
+		if (err)
+			return node_failed(err, "NVMe/TCP: listening on %s port %u: %s",
+					   n->conf_tcp->host, n->conf_tcp->port, strerror(-err));
+	}
+	err = n->tr[0]->ops->start(n->tr[0]);
+	if (err)
+		node_failed(err, "vfio-user: listening on %s/cntrl: %s", n->dir, strerror(-err));
+	return err;
 }
 
 /*
@@ -463,11 +515,9 @@ int peald_node_start(struct peald_node *n)
 		node_failed(err, "thread of the control plane: %s", strerror(-err));
 		goto end_threads;
 	}
-	err = n->tr->ops->start(n->tr);
-	if (err) {
-		node_failed(err, "vfio-user: listening on %s/cntrl: %s", n->dir, strerror(-err));
+	err = node_doors(n);
+	if (err)
 		goto stop_ctl;
-	}
 	return 0;
 
 stop_ctl:
@@ -494,7 +544,8 @@ void peald_node_destroy(struct peald_node *n)
 	if (!n)
 		return;
 	ctl_destroy(n->ctl);
-	n->tr->ops->destroy(n->tr);
+	for (unsigned i = 0; i < n->nr_trs; i++)
+		n->tr[i]->ops->destroy(n->tr[i]);
 	tgt_subsys_destroy(n->subsys);
 	ssd_watch_destroy(n->watch);
 	kv_csi_destroy(n->csi);

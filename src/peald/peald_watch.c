@@ -37,7 +37,7 @@ int peald_watch_create(const struct conf *c, struct ssd_watch **w)
 
 int peald_watch_add(struct ssd_watch *w, const char *folder, struct ssd_watch_dev **dev)
 {
-	if (mkdir(folder, 0700) && errno != EEXIST)
-		return -errno;
+	/* Where it can't be, opening its files says why, or it is missing and others go on. */
+	mkdir(folder, 0700);
 	return ssd_watch_add(w, folder, dev);
 }

@@ -127,7 +127,8 @@ static void store_pop(struct store_io *io, int res)
 static inline bool store_serves(const struct store *s, const struct store_io *io)
 {
 	if (unlikely(io->flags & STORE_MEM_ONLY) && STORE_LOOKS >> io->op & 1 &&
-	    !s->ops->is_memory && !(s->ops->has_index && io->op == STORE_MATCH))
+	    !s->ops->is_memory &&
+	    !(s->ops->has_index && (io->op == STORE_MATCH || io->op == STORE_EXIST)))
 		return false;
 	return s->ops->verb[io->op];
 }
@@ -178,6 +179,14 @@ void store_down_as(struct store_io *io, enum store_op op, store_end_fn *up)
 	store_push(io, up);
 	io->op = (uint8_t)op;
 	store_run(s->below, io);
+}
+
+void store_hand(struct store_io *io, struct store *part, store_end_fn *up)
+{
+	must(io->at);
+	if (up)
+		store_push(io, up);
+	store_run(part, io);
 }
 
 void *store_scratch(struct store_io *io)
@@ -542,7 +551,7 @@ static int store_view_iter_next(struct mem_iter *it, uint64_t max, struct mem_ru
 void store_view_iter_init(struct store_view_iter *vi, const struct store_view *v, uint64_t off)
 {
 	must(off % MEM_CHUNK_BYTES == 0);
-	vi->it.next = store_view_iter_next;
+	vi->it = (struct mem_iter){.next = store_view_iter_next};
 	vi->view = v;
 	vi->pos = off;
 	vi->run = (struct mem_run){0};

@@ -49,14 +49,17 @@
 
 #define STORE_DEPTH_MAX 6
 #define STORE_PIECE_BYTES (1u << 20)
-#define STORE_PART_BYTES (1u << 18) /* what an eager reader asks for at a time */
+#define STORE_PART_BYTES (5u << 16) /* what an eager reader asks for at a time, within a piece */
 #define STORE_FRAME_WORDS 8
+#define STORE_SHARDS_MAX 64u /* of a set: bits of store_match.todo */
 
 struct store;
 struct store_class;
 struct store_set;
 struct store_health;
 struct store_control;
+struct store_part;
+struct store_ahead;
 struct store_ssd_care;
 
 /*
@@ -141,7 +144,8 @@ enum {
 	/* answer from tiers in memory, never wait for a device or a cluster */
 	STORE_MEM_ONLY = 1u << 3,
 	/*
-	 * GET: nobody waits for it. Devices serve others first, and it is neither hit nor miss
+	 * GET: nobody waits for it. Devices serve others first, and it is neither hit nor miss.
+	 * BUF, between devices of a tier: it is moved, whatever policy would say to something new
 	 */
 	STORE_BACKGROUND = 1u << 4,
 	/*
@@ -149,6 +153,8 @@ enum {
 	 * are that one's
 	 */
 	STORE_CONTINUES = 1u << 5,
+	/* BUF: a flush counts on it; whether it is worth keeping is not asked */
+	STORE_WANTED = 1u << 6,
 };
 /* Neither hit nor miss. */
 #define STORE_UNCOUNTED (STORE_BACKGROUND | STORE_CONTINUES)
@@ -395,9 +401,12 @@ struct store_stats {
 	uint64_t dirty_bytes; /* of values that lie here and not yet below: what a crash takes */
 	uint64_t torn;	      /* records that a crash had cut off, found and refused: no fault */
 	/* Of a tier in memory, bytes of values: */
-	uint64_t fetched_bytes;	  /* brought before anybody asked */
-	uint64_t fetched_used;	  /* of them, asked for later */
-	uint64_t fetched_wasted;  /* evicted without a use */
+	uint64_t fetched_bytes;	 /* brought before anybody asked */
+	uint64_t fetched_used;	 /* of them, asked for later */
+	uint64_t fetched_wasted; /* evicted without a use */
+	uint64_t ahead_bytes;	 /* of those that were fetched as neighbours of one that was read */
+	uint64_t ahead_used;
+	uint64_t ahead_wasted;
 	uint64_t fetches;	  /* values brought */
 	uint64_t fetches_dropped; /* wishes that were cancelled, came too late or found no room */
 	/* Of a tier on a device: */
@@ -410,8 +419,13 @@ struct store_stats {
 struct store_ops {
 	const char *name;
 	bool is_memory; /* MATCH says STORE_MEMORY */
-	/* no memory, but MATCH looks in an index that is: also one that mustn't wait asks it */
+	/* no memory, but MATCH and EXIST look in an index: also one that mustn't wait asks it */
 	bool has_index;
+	/*
+	 * of other machines, too: a FILL takes conditions and replaces what is there in one step,
+	 * a put's needs no EXIST and INVAL; a write-back's is -ESTALE if another has put since
+	 */
+	bool is_far;
 	/* NULL: ask below; LIST and MATCH merge below */
 	void (*verb[STORE_NR_OPS])(struct store *s, struct store_io *io);
 	unsigned (*runs)(const struct store_view *v, uint64_t off, struct mem_run *runs,
@@ -428,6 +442,8 @@ struct store_ops {
 			 uint64_t *ask);
 	/* store_hint(); NULL: the tier below is asked */
 	int (*hint)(struct store *s, const struct store_hint *h);
+	/* store_ahead.h; NULL: the tier below is asked */
+	void (*ahead)(struct store *s, struct store_ahead *a);
 	/* any thread: counters only */
 	void (*stats)(const struct store *s, struct store_stats *st);
 	/* any thread: store_class.h; NULL: not counted */
@@ -435,10 +451,12 @@ struct store_ops {
 	/* any thread: counters only; NULL: it lies on no device (store_health.h) */
 	void (*health)(const struct store *s, struct store_health *h);
 	void (*control)(struct store *s, struct store_control *c); /* owner */
+	/* any thread: the i-th of the devices that it lies on; -ENOENT: no more; NULL: it isn't
+	 * made of several */
+	int (*part)(const struct store *s, unsigned i, struct store_part *p);
 	/* bounded background work; > 0 when some was done; NULL = none */
 	int (*step)(struct store *s);
-	/* capacity in bytes; 0 when it holds, -EAGAIN while it shrinks as evictions go (asked
-	 * again next turn), -EINVAL below the tier's least */
+	/* 0, -EAGAIN while it shrinks (asked again next turn), -EINVAL below the tier's least */
 	int (*resize)(struct store *s, uint64_t bytes);
 	/* is background work under way? Then a set waits with destroying it. NULL = never */
 	bool (*is_busy)(const struct store *s);
@@ -448,10 +466,7 @@ struct store_ops {
 /* Head of every store's own struct. Belongs to the shard's owner. */
 struct store {
 	const struct store_ops *ops;
-	/*
-	 * NULL: the bottom; store_down() there ends with -ENOENT; FLUSH, INVAL, MATCH, LIST with
-	 * 0
-	 */
+	/* NULL: the bottom; store_down() there ends with -ENOENT; FLUSH, INVAL, MATCH, LIST: 0 */
 	struct store *below;
 	struct store_set *set;
 	struct reactor *owner;
@@ -469,6 +484,8 @@ void store_down(struct store_io *io, store_end_fn *up);
 /* Asks below another verb about the same key (a PUT asks for an INVAL, with io->ver set): io->op
  * is the old one again when up() runs. The io goes on holding its key. */
 void store_down_as(struct store_io *io, enum store_op op, store_end_fn *up);
+/* A store made of others: one of them answers, up() as in store_down(). */
+void store_hand(struct store_io *io, struct store *part, store_end_fn *up);
 void *store_scratch(struct store_io *io); /* this store's frame */
 /*
  * A tier's own request (write-back, promotion) to the store below it, or to s itself and what is
@@ -481,6 +498,8 @@ void store_submit_at(struct store *s, struct store_io *io);
 
 /* No work of a tier's own begins any more: the set is about to go. */
 bool store_set_is_closing(const struct store *s);
+/* Is it about to be: is what comes now the last, and is it waited for? */
+bool store_set_is_ending(const struct store *s);
 
 /* Order of LIST: (hash, key bytes, len). */
 int store_key_cmp(const struct store_key *a, const struct store_key *b);
@@ -505,7 +524,9 @@ static inline bool store_match_wants(const struct store_io *io, uint32_t i)
 struct store_set_opts {
 	const char *name;
 	struct reactor *const *reactors;
-	unsigned nr_shards; /* one per reactor, reactors[i] owns shard i */
+	unsigned nr_shards;	      /* reactors[i] owns shard i; one may own several */
+	struct reactor *const *peers; /* those that submit, owners or not; NULL: the owners */
+	unsigned nr_peers;
 	bool is_immutable;
 	uint32_t value_max; /* bytes, <= 128 MiB */
 	/* any owner; key NULL: it is about a tier, not about a value */
@@ -522,6 +543,8 @@ int store_set_create(const struct store_set_opts *o, struct store_set **set);
 void store_set_push(struct store_set *set, unsigned shard, struct store *s);
 /* Once, after the last push: tiers' own work begins now, not with the first command. Any thread. */
 void store_set_open(struct store_set *set);
+/* Before the last flush: nothing is worth slowing down for any more. Any thread. */
+void store_set_ending(struct store_set *set);
 unsigned store_set_nr_shards(const struct store_set *set);
 bool store_set_is_immutable(const struct store_set *set);
 uint32_t store_set_value_max(const struct store_set *set);

@@ -105,6 +105,11 @@ bool store_far_is_busy(const struct store_far_pool *p)
 	return p->nr_free < STORE_FAR_BATCHES;
 }
 
+struct reactor *store_far_home(const struct store_far_pool *p)
+{
+	return p->home;
+}
+
 /* ---- letting go ---- */
 
 /* On home: it has come back from its last way. */

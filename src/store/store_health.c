@@ -5,6 +5,7 @@
 #include "store/store_health.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/container.h"
 #include "store/store_int.h"
@@ -17,7 +18,7 @@ _Static_assert(ARRAY_SIZE(store_health_wrote) == STORE_NR_WROTE + 1, "a name eac
 _Static_assert(ARRAY_SIZE(store_health_refused) == STORE_NR_REFUSED + 1, "a name each");
 _Static_assert(ARRAY_SIZE(store_health_errors) == STORE_NR_ERRORS + 1, "a name each");
 
-static void health_add(struct store_health *sum, const struct store_health *h)
+void store_health_add(struct store_health *sum, const struct store_health *h)
 {
 	sum->nr_shards++;
 	for (unsigned i = 0; i < STORE_NR_WROTE; i++)
@@ -52,10 +53,40 @@ int store_health_get(const struct store_set *set, unsigned tier, struct store_he
 			continue;
 		one = (struct store_health){0};
 		s->ops->health(s, &one);
-		health_add(&sum, &one);
+		store_health_add(&sum, &one);
 	}
 	*out = sum;
 	return 0;
+}
+
+int store_health_part(const struct store_set *set, unsigned tier, unsigned i,
+		      struct store_part *out)
+{
+	struct store_part sum = {0}, one;
+	const struct store *s;
+
+	for (unsigned k = 0; k < set->nr_shards; k++) {
+		if (tier >= set->shard[k].nr_tiers)
+			return -ENOENT;
+		s = set->shard[k].tier[tier];
+		if (!s->ops->part || s->ops->part(s, i, &one))
+			return -ENOENT;
+		store_set_stats_add(&sum.st, &one.st);
+		store_health_add(&sum.health, &one.health);
+		sum.moved += one.moved;
+		sum.moved_bytes += one.moved_bytes;
+		sum.state = max_t(enum store_part_state, sum.state, one.state);
+		memcpy(sum.folder, one.folder, sizeof(sum.folder));
+	}
+	*out = sum;
+	return 0;
+}
+
+const char *store_health_part_name(enum store_part_state state)
+{
+	static const char *const names[] = {"in", "drained", "draining", "lost", "missing"};
+
+	return names[state];
 }
 
 static void control_home(struct mbox_msg *m)
@@ -94,6 +125,7 @@ static void control_arrive(struct mbox_msg *m)
 void store_health_control(struct store_control *c)
 {
 	c->nr = 0;
+	c->err = 0;
 	c->res = -EOPNOTSUPP;
 	c->shard = 0;
 	c->msg.fn = control_arrive;

@@ -60,6 +60,30 @@ struct store_health {
 	uint64_t recover_ms;	     /* that it took, where it took longest */
 };
 
+/*
+ * One device of a tier that lies on several. In the order of what an operator has to know: of all
+ * shards the last one counts.
+ */
+enum store_part_state {
+	STORE_PART_IN,
+	STORE_PART_DRAINED, /* out: what it held lies on others */
+	STORE_PART_DRAINING,
+	STORE_PART_LOST,    /* out: it failed */
+	STORE_PART_MISSING, /* it wasn't there when the tier was made */
+};
+
+struct store_part {
+	char folder[512];
+	enum store_part_state state;
+	uint64_t moved, moved_bytes; /* values that a drain has moved away */
+	struct store_stats st;
+	struct store_health health;
+};
+const char *store_health_part_name(enum store_part_state state);
+/* The i-th device of a tier, summed over the shards. -ENOENT: no more. Any thread. */
+int store_health_part(const struct store_set *set, unsigned tier, unsigned i,
+		      struct store_part *out);
+
 extern const char *const store_health_wrote[STORE_NR_WROTE + 1]; /* names, ended by NULL */
 extern const char *const store_health_refused[STORE_NR_REFUSED + 1];
 extern const char *const store_health_errors[STORE_NR_ERRORS + 1];
@@ -72,6 +96,7 @@ enum store_control_verb {
 	STORE_CONTROL_BUDGET,	 /* arg: bytes a day, of all shards together; 0: no limit */
 	STORE_CONTROL_BAD_LIST,	 /* -> keys */
 	STORE_CONTROL_BAD_CLEAR, /* -> nr: how many there were */
+	STORE_CONTROL_DRAIN,	 /* arg: begin, or 0: leave off; of one device */
 };
 
 /* Every tier of the set that listens is told. The struct lives until done(c) has run on home. */
@@ -81,12 +106,15 @@ struct store_control {
 	struct reactor *home;
 	enum store_control_verb verb;
 	uint64_t arg;
+	uint64_t rate_bytes;	/* of DRAIN: a second, of the whole namespace; 0: no limit */
+	const char *folder;	/* the device that is meant; NULL: all of them */
 	struct store_key *keys; /* room for max, of BAD_LIST */
 	uint32_t max;
 	void (*done)(struct store_control *c);
 	/* Out. */
 	uint32_t nr;
 	int res; /* 0, -EOPNOTSUPP: no tier listens, -ECANCELED */
+	int err; /* a tier's: -ENOENT no such device; -ENODEV it is lost; -EINVAL, -EBUSY */
 	/* Its own. */
 	struct mbox_msg msg;
 	unsigned shard;
@@ -100,6 +128,7 @@ struct store_ssd_care {
 	uint64_t day_bytes;	     /* of this shard; 0: no limit */
 	uint64_t rate_bytes;	     /* likewise a second, of what is written for values */
 	uint64_t min_free_bytes;     /* that making the file has to leave to others */
+	uint64_t cap_bytes;	     /* that all files of its folder may have with it; 0: no cap */
 	/* That make it read-only, four times as many off, when they come faster than one a minute.
 	 * 0: 16; UINT32_MAX: never */
 	uint32_t errors_max;

@@ -44,12 +44,14 @@ _Static_assert(sizeof(struct store_shard) == 256, "a power of two");
 struct store_set {
 	unsigned nr_shards;
 	bool is_immutable;
+	_Atomic bool is_ending;
 	uint32_t value_max;
 	char *name;
 	void (*alert)(void *arg, const struct store_key *key, const char *what);
 	void *alert_arg;
-	/* store_far.c: of each reactor that owns a shard, by its id; it alone touches it */
+	/* store_far.c: of each reactor that submits, by its id; it alone touches it */
 	struct store_far_pool *far[REACTORS_MAX];
+	uint64_t owned[REACTORS_MAX]; /* likewise: its shards, a bit each */
 	/* store_set_open(): from owner to owner */
 	struct mbox_msg open;
 	unsigned open_shard;
@@ -61,6 +63,11 @@ struct store_set {
 struct store_far_pool *store_far_create(struct reactor *home);
 void store_far_destroy(struct store_far_pool *p);	/* not busy; NULL is fine */
 bool store_far_is_busy(const struct store_far_pool *p); /* home: some aren't back */
+struct reactor *store_far_home(const struct store_far_pool *p);
+
+/* Sums of figures; health: one shard more, or one device more. */
+void store_set_stats_add(struct store_stats *sum, const struct store_stats *st);
+void store_health_add(struct store_health *sum, const struct store_health *h);
 
 /* store.c: first use of a shard on its owner. */
 void store_shard_open(struct store_shard *sh);

@@ -43,6 +43,8 @@ struct store_dram_opts {
 	bool is_through;
 	/* A put is answered when the tier below has taken it; includes the former. */
 	bool is_acked_below;
+	/* What is below others may change: it isn't answered from here for longer. 0: nobody */
+	uint64_t fresh_ns;
 };
 int store_dram_create(const struct store_dram_opts *o, struct store **s);
 
@@ -50,12 +52,15 @@ int store_dram_create(const struct store_dram_opts *o, struct store **s);
  * ssd: one file per shard, a log of segments; see doc/format.md. The file is made if it isn't
  * there, and recovered if it is. -EBUSY: somebody else has it open; -EPROTONOSUPPORT: a newer
  * version wrote it; -EXDEV: it belongs to another namespace, or to one cut in another number of
- * shards; -EUCLEAN: damaged; -EINVAL: too small. Blocks for a few requests; what is in the file is
+ * shards; -EUCLEAN: damaged; -EINVAL: too small; -EDQUOT, -ENOSPC: a new one would be beyond the
+ * folder's cap, or leave too little to others. Blocks for a few requests; what is in the file is
  * found while the tier serves (store_health.h says how far it is): what isn't found yet is a miss.
  */
 struct ssd_dev;
+struct ssd_birth;
 struct store_ssd_opts {
 	const char *path;
+	const char *folder;  /* what its device is called; NULL: nothing */
 	struct ssd_dev *dev; /* instead of path; taken over when it succeeds */
 	const char *name;    /* of the namespace */
 	/* of the file, when it is made */
@@ -72,7 +77,10 @@ struct store_ssd_opts {
 	/* a value is acknowledged when it is synced, not when it is written */
 	bool is_durable;
 	const struct store_ssd_care *care; /* copied; NULL: the defaults (store_health.h) */
-	uint64_t seed;			   /* 0: from the system */
+	/* store_ssd_open()'s */
+	const struct ssd_birth *birth;
+	bool is_part;  /* of several */
+	uint64_t seed; /* 0: from the system */
 	/* a read that takes longer is answered as a miss; 0: 2 s */
 	uint64_t read_max_ns;
 	/* On the owner, once, when all that was in the file is known; not of a new one. May be
@@ -81,5 +89,19 @@ struct store_ssd_opts {
 	void *arg;
 };
 int store_ssd_create(const struct store_ssd_opts *o, struct store **s);
+/*
+ * The same over `nr` devices, at most 8, which to the stack are one tier (store/ssd/ssd_span.h);
+ * what differs between their options is path or dev, folder, bytes and care. Memory is above. A
+ * device that took part before and isn't there, or can't be read, is missing: the others go on.
+ * Where values may change, what isn't surely the last word of a key is dropped
+ * (store/ssd/ssd_roster.h).
+ */
+int store_ssd_open(const struct store_ssd_opts *o, unsigned nr, bool is_immutable,
+		   struct store **s);
+/*
+ * In how many shards the namespace is cut whose file this is: a number that is the file's, whatever
+ * the number of reactors. -EINVAL: none of ours, or damaged; or -errno. Blocks for two reads.
+ */
+int store_ssd_shards(const char *path);
 
 #endif

@@ -70,15 +70,26 @@ static void store_read_got(struct store_io *io, int res)
 	store_read_run(sl->rd);
 }
 
-/* Where a get that begins at issued ends. */
+/*
+ * Where a get that begins at issued ends. The parts of a piece end with a short one: to check and
+ * copy the last that comes is what no reading of others hides.
+ */
 static uint64_t store_read_ask_end(const struct store_read *rd)
 {
-	uint64_t end;
+	uint64_t piece, part, end;
 
 	if (!rd->is_eager)
 		return store_read_piece_end(rd, rd->issued);
-	end = align_down(rd->issued, STORE_PART_BYTES) + STORE_PART_BYTES;
-	return min_t(uint64_t, end, store_read_end_off(rd));
+	piece = align_down(rd->issued, STORE_PIECE_BYTES);
+	part = (rd->issued - piece) / STORE_PART_BYTES;
+	end = min_t(uint64_t, piece + (part + 1) * STORE_PART_BYTES, piece + STORE_PIECE_BYTES);
+	if (end < store_read_end_off(rd))
+		return end;
+	/* The read's last chunk comes by itself, where that is no fifth request. */
+	end = store_read_end_off(rd);
+	if (part == STORE_PIECE_BYTES / STORE_PART_BYTES || end - rd->issued <= 2 * MEM_CHUNK_BYTES)
+		return end;
+	return align_down(end - 1, MEM_CHUNK_BYTES);
 }
 
 static void store_read_ask(struct store_read *rd)

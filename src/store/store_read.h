@@ -19,7 +19,8 @@
  *
  * is_eager: the value is expected to lie below memory and to be about `len` long. Parts of
  * STORE_PART_BYTES are asked for, several at once from the start on and before the version is
- * known, so that one is checked and copied while the next ones are read.
+ * known, so that one is checked and copied while the next ones are read. A piece is three of them
+ * and a last chunk, whose check and copy is all that is left to do when the device is done.
  */
 #define STORE_READ_AHEAD 4
 struct store_read;

@@ -19,6 +19,7 @@ struct store_tour {
 	void (*done)(void *arg, int res);
 	void *arg;
 	unsigned shard;
+	unsigned far; /* of the pools of batches, when all shards are closed */
 	int res;
 	uint64_t bytes; /* per shard */
 };
@@ -35,16 +36,19 @@ static void store_set_free(struct store_set *set, unsigned nr_gates)
 }
 
 /* Batches for each reactor that has others to ask. */
-static int store_set_far(struct store_set *set)
+static int store_set_far(struct store_set *set, const struct store_set_opts *o)
 {
-	for (unsigned i = 0; i < set->nr_shards; i++) {
-		struct reactor *r = set->shard[i].owner;
-		struct store_far_pool **p = &set->far[reactor_id(r)];
+	struct reactor *const *peers = o->peers ? o->peers : o->reactors;
+	unsigned nr_peers = o->peers ? o->nr_peers : o->nr_shards;
+	uint64_t all = UINT64_MAX >> (STORE_SHARDS_MAX - o->nr_shards);
 
-		if (*p || set->nr_shards == 1)
+	for (unsigned i = 0; i < nr_peers; i++) {
+		unsigned id = reactor_id(peers[i]);
+
+		if (set->far[id] || set->owned[id] == all)
 			continue;
-		*p = store_far_create(r);
-		if (!*p)
+		set->far[id] = store_far_create(peers[i]);
+		if (!set->far[id])
 			return -ENOMEM;
 	}
 	return 0;
@@ -55,7 +59,7 @@ int store_set_create(const struct store_set_opts *o, struct store_set **out)
 	struct store_set *set;
 	size_t bytes = sizeof(*set) + o->nr_shards * sizeof(set->shard[0]);
 
-	must(o->nr_shards >= 1 && o->nr_shards <= REACTORS_MAX);
+	must(o->nr_shards >= 1 && o->nr_shards <= STORE_SHARDS_MAX);
 	set = aligned_alloc(alignof(struct store_set), align_up(bytes, alignof(struct store_set)));
 	if (!set)
 		return -ENOMEM;
@@ -72,12 +76,13 @@ int store_set_create(const struct store_set_opts *o, struct store_set **out)
 	for (unsigned i = 0; i < o->nr_shards; i++) {
 		set->shard[i].set = set;
 		set->shard[i].owner = o->reactors[i];
+		set->owned[reactor_id(o->reactors[i])] |= 1ull << i;
 		if (store_gate_init(&set->shard[i].gate) < 0) {
 			store_set_free(set, i);
 			return -ENOMEM;
 		}
 	}
-	if (store_set_far(set)) {
+	if (store_set_far(set, o)) {
 		store_set_free(set, o->nr_shards);
 		return -ENOMEM;
 	}
@@ -140,6 +145,17 @@ bool store_set_is_closing(const struct store *s)
 	return s->set->shard[s->shard].state == STORE_SHARD_CLOSING;
 }
 
+bool store_set_is_ending(const struct store *s)
+{
+	return store_set_is_closing(s) ||
+	       atomic_load_explicit(&s->set->is_ending, memory_order_relaxed);
+}
+
+void store_set_ending(struct store_set *set)
+{
+	atomic_store_explicit(&set->is_ending, true, memory_order_relaxed);
+}
+
 bool store_set_is_immutable(const struct store_set *set)
 {
 	return set->is_immutable;
@@ -150,7 +166,7 @@ uint32_t store_set_value_max(const struct store_set *set)
 	return set->value_max;
 }
 
-static void store_stats_add(struct store_stats *sum, const struct store_stats *st)
+void store_set_stats_add(struct store_stats *sum, const struct store_stats *st)
 {
 	sum->capacity_bytes += st->capacity_bytes;
 	sum->used_bytes += st->used_bytes;
@@ -170,6 +186,9 @@ static void store_stats_add(struct store_stats *sum, const struct store_stats *s
 	sum->fetched_bytes += st->fetched_bytes;
 	sum->fetched_used += st->fetched_used;
 	sum->fetched_wasted += st->fetched_wasted;
+	sum->ahead_bytes += st->ahead_bytes;
+	sum->ahead_used += st->ahead_used;
+	sum->ahead_wasted += st->ahead_wasted;
 	sum->fetches += st->fetches;
 	sum->fetches_dropped += st->fetches_dropped;
 	sum->read_bytes += st->read_bytes;
@@ -191,7 +210,7 @@ int store_set_stats(const struct store_set *set, unsigned tier, struct store_sta
 			continue;
 		one = (struct store_stats){0};
 		s->ops->stats(s, &one);
-		store_stats_add(&sum, &one);
+		store_set_stats_add(&sum, &one);
 	}
 	*st = sum;
 	return 0;
@@ -321,6 +340,30 @@ static bool store_shard_is_busy(const struct store_shard *sh)
 	return false;
 }
 
+/* Reactors that own no shard have batches, too. */
+static void store_tour_far(struct mbox_msg *m);
+
+static void store_tour_far_next(struct store_tour *t, struct reactor *from)
+{
+	struct store_set *set = t->set;
+
+	while (t->far < REACTORS_MAX && !set->far[t->far])
+		t->far++;
+	if (t->far == REACTORS_MAX)
+		store_tour_go(t, from, t->home, store_tour_destroyed);
+	else
+		store_tour_go(t, from, store_far_home(set->far[t->far]), store_tour_far);
+}
+
+static void store_tour_far(struct mbox_msg *m)
+{
+	struct store_tour *t = container_of(m, struct store_tour, msg);
+	const struct store_far_pool *far = t->set->far[t->far];
+
+	t->far += !store_far_is_busy(far);
+	store_tour_far_next(t, store_far_home(far));
+}
+
 static void store_tour_close(struct mbox_msg *m)
 {
 	struct store_tour *t = container_of(m, struct store_tour, msg);
@@ -335,7 +378,7 @@ static void store_tour_close(struct mbox_msg *m)
 	}
 	store_shard_close(sh);
 	if (++t->shard == t->set->nr_shards)
-		store_tour_go(t, sh->owner, t->home, store_tour_destroyed);
+		store_tour_far_next(t, sh->owner);
 	else
 		store_tour_go(t, sh->owner, t->set->shard[t->shard].owner, store_tour_close);
 }

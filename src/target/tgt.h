@@ -80,6 +80,8 @@ struct tgt_worker {
 	uint32_t nr_busy;	/* I/O commands under way */
 	struct counter busy_ns; /* time with any of them: log 02h */
 	unsigned id;		/* index in tgt_node.workers */
+	/* Several clients wait for it: what takes long is cut finer. The transport says so. */
+	bool is_shared;
 	/* An operator holds it: transports take no I/O commands from their queues. The worker's. */
 	bool is_held;
 	struct tgt_counts counts;
@@ -125,6 +127,9 @@ static inline struct tgt_worker *tgt_node_home(const struct tgt_node *n)
 {
 	return n->workers[n->is_home_apart ? n->nr - 1 : 0];
 }
+/* "peal-3", "peal-home": its thread's name, and what an operator is told. */
+#define TGT_WORKER_NAME_BYTES 16
+void tgt_node_name(const struct tgt_node *n, unsigned id, char name[TGT_WORKER_NAME_BYTES]);
 int tgt_worker_create(struct reactor *r, unsigned id, uint32_t nr_reqs, struct tgt_worker **w);
 void tgt_worker_destroy(struct tgt_worker *w);
 
@@ -142,6 +147,11 @@ struct tgt_sq_ops {
 	 * or why not. Memory transports use tgt_dptr_init() with their resolve().
 	 */
 	uint16_t (*data)(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
+	/*
+	 * May be NULL. The request has done what one turn has room for: tgt_req_again(), once, when
+	 * its client's turn comes. Without it that is the worker's next turn.
+	 */
+	void (*later)(struct tgt_req *req);
 	/* One contiguous piece of host memory at a bus address: at most `len` bytes, what a
 	 * single mapping covers. 0 or -EFAULT. NULL on transports without memory. */
 	int (*resolve)(struct tgt_req *req, uint64_t addr, uint64_t len, enum mem_xfer_dir dir,
@@ -154,6 +164,8 @@ enum tgt_sq_mark {
 	/* some requests are watched (tgt_req.watch): all take the way with a request */
 	TGT_SQ_WATCHED = 2,
 	TGT_SQ_ADMIN = 4, /* qid 0 */
+	/* it is being deleted: what was given up ends as Command Aborted due to SQ Deletion */
+	TGT_SQ_DELETED = 8,
 };
 
 /* A submission queue with its way back, embedded in the transport's own. Admin: qid 0. */
@@ -164,6 +176,11 @@ struct tgt_sq {
 	uint16_t qid;
 	uint8_t marks;	       /* enum tgt_sq_mark; 0 as a rule, so that one look says that */
 	struct mem_flow *flow; /* of its client's transfers: the worker's own, or the transport's */
+	/*
+	 * Most data to the host that a command may go back to (data() again, List's count): a
+	 * stream holds it back until the end. 0: any.
+	 */
+	uint32_t back_max;
 	/* requests between init and respond; the transport's drain waits for 0 */
 	uint32_t nr_inflight;
 	struct list reqs; /* those requests, oldest first (Abort, drain) */
@@ -174,6 +191,8 @@ void tgt_sq_init(struct tgt_sq *sq, const struct tgt_sq_ops *ops, struct tgt_ctr
 		 struct tgt_worker *w, uint16_t qid);
 /* For the abort op, on sq's worker: marks the command. False when it isn't there (any more). */
 bool tgt_sq_abort(struct tgt_sq *sq, uint16_t cid);
+/* When the queue's deletion begins, on its worker: marks it and every command. */
+void tgt_sq_deleted(struct tgt_sq *sq);
 
 /*
  * PRP and SGL, walked with fixed state; a list is read TGT_DPTR_CACHE entries at a time when the
@@ -251,7 +270,7 @@ struct tgt_req {
 	uint32_t dw0;
 	uint32_t dw1;
 	uint16_t status; /* enum nvme_st; wire form without phase is status << 1 */
-	bool is_aborted; /* Abort asked for: give up at the next convenient point */
+	bool is_aborted; /* by Abort, or the queue goes: give up at the next convenient point */
 	bool is_prepared;
 	uint8_t watch;	       /* enum tgt_watch: since before it was executed; 0 as a rule */
 	struct list node;      /* sq->reqs */
@@ -264,6 +283,11 @@ struct tgt_req {
 	/* transport/replay's, only while a recording runs */
 	uint32_t record_seq;
 	bool record_has_data;
+	void (*again)(struct tgt_req *req); /* its next step, between later and again: */
+	union {
+		struct list later; /* the transport's */
+		struct mbox_msg turn;
+	};
 	/* the command set's; not zeroed */
 	uint64_t scratch[TGT_SCRATCH_BYTES / 8] __attribute__((aligned(64)));
 };
@@ -280,6 +304,12 @@ void tgt_req_prefetch(struct tgt_req *req);
 #define TGT_FLUSH_EVERY 8
 void tgt_req_burst(struct tgt_req *const *reqs, unsigned nr, void (*flush)(void *arg), void *arg);
 void tgt_req_execute(struct tgt_req *req);
+/*
+ * For a command that has had enough of this turn, with nothing under way and nothing held: step()
+ * runs in a later one, unless it is aborted by then. again() is what the transport calls.
+ */
+void tgt_req_later(struct tgt_req *req, void (*step)(struct tgt_req *req));
+void tgt_req_again(struct tgt_req *req);
 void tgt_req_complete(struct tgt_req *req, uint16_t status);
 /* The host's mistake: completes with DNR set, so that it isn't tried again. */
 void tgt_req_fail(struct tgt_req *req, uint16_t status);
@@ -344,9 +374,12 @@ struct tgt_ns_ops {
 	/* New capacity; done(arg, NVMe status) on `home`. NULL: can't. */
 	void (*resize)(struct tgt_ns *ns, struct reactor *home, uint64_t bytes,
 		       void (*done)(void *arg, uint16_t st), void *arg);
-	/* May be NULL: the controller was disabled or is going away, its commands are over: drop
-	 * what it holds (leases). On the controller's home worker. */
-	void (*ctrl_gone)(struct tgt_ns *ns, struct tgt_ctrl *c);
+	/*
+	 * May be NULL: the controller was disabled or is going away, its commands are over, and
+	 * something is held for it (tgt_subsys_leased()): drop what is (leases). On each I/O
+	 * worker; the controller isn't down before that.
+	 */
+	void (*ctrl_gone)(struct tgt_ns *ns, struct tgt_worker *w, uint16_t ctrl);
 	/* No command is in it any more, nobody can find it: free it. done on `home`. */
 	void (*destroy)(struct tgt_ns *ns, struct reactor *home,
 			void (*done)(void *arg, uint16_t st), void *arg);
@@ -413,6 +446,7 @@ int tgt_subsys_create(const struct tgt_node *node, const struct tgt_subsys_opts 
 		      struct tgt_subsys **ss);
 void tgt_subsys_destroy(struct tgt_subsys *ss); /* no controllers, no namespaces left */
 const struct tgt_node *tgt_subsys_node(const struct tgt_subsys *ss);
+const char *tgt_subsys_nqn(const struct tgt_subsys *ss);
 /*
  * NGUID and UUID of a namespace, from the subsystem's NQN and a text that is the namespace's own
  * within it: the same to a host after a restart, and another in every subsystem.
@@ -488,17 +522,24 @@ struct tgt_ctrl_ops {
 	void (*record_end)(struct tgt_ctrl *c);
 	/* Keep Alive ran out. */
 	void (*fatal)(struct tgt_ctrl *c, const char *why);
+	/*
+	 * Of a Discovery controller: up to `len` bytes of log 70h from `off` on, zeroes behind its
+	 * end.
+	 */
+	void (*discovery)(struct tgt_ctrl *c, uint64_t off, uint32_t len, void *buf);
 };
 
 struct tgt_ctrl_opts {
 	const struct tgt_ctrl_ops *ops;
 	struct tgt_worker *home;
 	uint32_t max_queues; /* I/O queue pairs */
+	uint16_t mqes;	     /* CAP.MQES, 0's based; 0 = TGT_MQES */
 	uint8_t dstrd;	     /* CAP.DSTRD */
 	uint8_t mdts;	     /* in 4 KiB << mdts, 0 = no limit */
 	bool is_operator;    /* may use Namespace Management and the vendor admin commands */
 	bool is_fabrics;
-	const char *host; /* for the log: who is it */
+	bool is_discovery; /* a Discovery controller: no namespaces, no I/O queues, log 70h */
+	const char *host;  /* for the log: who is it */
 };
 int tgt_ctrl_create(struct tgt_subsys *ss, const struct tgt_ctrl_opts *o, struct tgt_ctrl **c);
 void tgt_ctrl_destroy(struct tgt_ctrl *c); /* disabled */
@@ -514,6 +555,16 @@ int tgt_ctrl_reg_read(struct tgt_ctrl *c, uint32_t off, uint32_t len, uint64_t *
 int tgt_ctrl_reg_write(struct tgt_ctrl *c, uint32_t off, uint32_t len, uint64_t val);
 /* while disabled */
 void tgt_ctrl_set_dstrd(struct tgt_ctrl *c, uint8_t dstrd, uint32_t max_queues);
+/*
+ * Fabrics (tgt_fabrics.c), on the home worker. Properties are the registers; they are also asked
+ * for while the controller is disabled, so its admin queue lives as long as its connection does.
+ */
+/* Once, when its admin queue connects: what Connect said. kato_ms 0: no Keep Alive. */
+void tgt_fabrics_admin(struct tgt_ctrl *c, const uint8_t hostid[16], uint32_t kato_ms);
+/* An I/O queue of `size` slots connects: NVME_ST_OK, and it is in the book, or why not. */
+uint16_t tgt_fabrics_queue_add(struct tgt_ctrl *c, uint16_t qid, uint32_t size);
+void tgt_fabrics_queue_del(struct tgt_ctrl *c, uint16_t qid);
+bool tgt_fabrics_is_host(const struct tgt_ctrl *c, const uint8_t hostid[16]);
 void tgt_ctrl_enabled(struct tgt_ctrl *c, bool ok); /* RDY, or CFS */
 void tgt_ctrl_disabled(struct tgt_ctrl *c);	    /* RDY 0 */
 /* It can't go on (a ring's memory is gone): CFS, its queues go, until the host resets it. */
@@ -522,6 +573,8 @@ void tgt_ctrl_fatal(struct tgt_ctrl *c);
 void tgt_ctrl_reset(struct tgt_ctrl *c, void (*done)(void *arg), void *arg);
 /* Something went wrong that a host should hear of (log 01h, log 02h critical warning bits, AEN). */
 void tgt_ctrl_aen(struct tgt_ctrl *c, uint8_t type, uint8_t info, uint8_t log);
+/* Bytes that command sets hold for a controller, on all workers together. Any worker. */
+_Atomic uint64_t *tgt_subsys_leased(struct tgt_subsys *ss, uint16_t ctrl);
 /*
  * A corrupt value was caught somewhere: counts as media error in log 02h of every controller.
  * Any worker.

@@ -9,6 +9,7 @@
  */
 #include "target/tgt_int.h"
 #include "base/must.h"
+#include "nvme/nvme_tcp.h"
 #include "peal/vendor.h"
 
 struct admin_op {
@@ -95,8 +96,11 @@ static void admin_execute(struct tgt_req *req)
 	 * made now would be none of those, a timer set now would outlive it.
 	 */
 	if (unlikely(c->state != TGT_CTRL_UP)) {
-		req->watch |= TGT_WATCH_SILENT;
-		tgt_req_complete(req, NVME_ST_ABORTED_SQ_DELETED);
+		/* On Fabrics the queue stays, and the host with it. */
+		if (!c->is_fabrics)
+			req->watch |= TGT_WATCH_SILENT;
+		tgt_req_complete(req, c->is_fabrics ? NVME_ST_SEQUENCE | NVME_ST_DNR
+						    : NVME_ST_ABORTED_SQ_DELETED);
 		return;
 	}
 	if (!admin_is_served(c, req->sqe.opc)) {
@@ -117,7 +121,8 @@ void tgt_admin_init(struct tgt_req *req)
 
 	a->done = NULL;
 	a->is_quiet = false;
-	req->execute = admin_execute;
+	req->execute = req->sqe.opc == NVMF_OPC && req->sq->ctrl->is_fabrics ? tgt_fabrics_execute
+									     : admin_execute;
 }
 
 void tgt_admin_done(struct tgt_req *req)

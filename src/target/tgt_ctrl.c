@@ -51,7 +51,7 @@ static bool cc_is_shutdown(uint32_t cc)
 
 static uint64_t ctrl_cap(const struct tgt_ctrl *c)
 {
-	uint64_t cap = TGT_MQES;
+	uint64_t cap = c->mqes;
 
 	cap |= 1ull << 16;			 /* CQR */
 	cap |= (uint64_t)CTRL_TO << 24;		 /* TO */
@@ -108,6 +108,8 @@ static uint64_t half_set(uint64_t reg, uint32_t off, uint32_t val)
 /* Which command sets this CC.CSS opens. */
 static uint32_t ctrl_csi_mask(const struct tgt_ctrl *c)
 {
+	if (c->is_discovery) /* it has no namespaces, whatever the subsystem has */
+		return 0;
 	switch (cc_css(c->cc)) {
 	case 0:
 		return 1;
@@ -151,6 +153,7 @@ static void ctrl_start(struct tgt_ctrl *c)
 	tgt_feature_reset(c);
 	for (unsigned i = 0; i < TGT_CHANGED_WORDS; i++) /* it will look at everything anyway */
 		atomic_store_explicit(&c->changed[i], 0, memory_order_relaxed);
+	tgt_ctrl_keep_alive(c); /* of Fabrics' Connect; else there is none yet */
 	c->state = TGT_CTRL_COMING;
 	c->ops->enable(c, &asq, &acq);
 }
@@ -302,29 +305,52 @@ void tgt_ctrl_enabled(struct tgt_ctrl *c, bool ok)
 	ctrl_step(c);
 }
 
-/* The command sets drop what this controller holds in them. */
-static void ctrl_tell_gone(struct tgt_ctrl *c)
+static void ctrl_down(struct tgt_ctrl *c)
 {
+	tgt_trace_ctrl_gone(c);
+	c->csi_mask = 0;
+	c->state = TGT_CTRL_DOWN;
+	ctrl_step(c);
+}
+
+/* The command sets drop what this controller holds in them, here. */
+static void ctrl_gone_at(struct reactor_round *rd, struct reactor *r)
+{
+	const struct tgt_ctrl *c = container_of(rd, struct tgt_ctrl, gone);
+	struct tgt_worker *w = c->ss->node->workers[reactor_id(r)];
 	struct tgt_ns *ns;
 
 	for (uint32_t nsid = 1; nsid <= TGT_NS_MAX; nsid++) {
 		ns = tgt_subsys_ns(c->ss, nsid);
 		if (ns && ns->ops->ctrl_gone)
-			ns->ops->ctrl_gone(ns, c);
+			ns->ops->ctrl_gone(ns, w, c->id);
 	}
 }
 
+static void ctrl_gone_done(struct reactor_round *rd)
+{
+	ctrl_down(container_of(rd, struct tgt_ctrl, gone));
+}
+
+/*
+ * Down when nothing is held for it any more: one that is enabled and disabled in a loop has one
+ * round under way, and without leases none.
+ */
 void tgt_ctrl_disabled(struct tgt_ctrl *c)
 {
+	const struct tgt_node *node = c->ss->node;
+
 	must(c->state == TGT_CTRL_GOING);
 	must(c->nr_aers == 0);
 	memset(c->queues, 0, sizeof(c->queues));
 	counter_set(&c->nr_sqs, 0);
-	ctrl_tell_gone(c);
-	tgt_trace_ctrl_gone(c);
-	c->csi_mask = 0;
-	c->state = TGT_CTRL_DOWN;
-	ctrl_step(c);
+	if (atomic_load_explicit(tgt_subsys_leased(c->ss, c->id), memory_order_acquire) == 0) {
+		ctrl_down(c);
+		return;
+	}
+	c->gone.fn = ctrl_gone_at;
+	c->gone.done = ctrl_gone_done;
+	reactor_round_start(&c->gone, c->home->reactor, node->reactors, tgt_node_nr_io(node));
 }
 
 void tgt_ctrl_reset(struct tgt_ctrl *c, void (*done)(void *arg), void *arg)
@@ -384,8 +410,10 @@ int tgt_ctrl_create(struct tgt_subsys *ss, const struct tgt_ctrl_opts *o, struct
 	c->ops = o->ops;
 	c->home = o->home;
 	c->mdts = o->mdts;
+	c->mqes = o->mqes ? o->mqes : TGT_MQES;
 	c->is_operator = o->is_operator;
 	c->is_fabrics = o->is_fabrics;
+	c->is_discovery = o->is_discovery;
 	snprintf(c->host, sizeof(c->host), "%s", o->host ? o->host : "");
 	tgt_ctrl_set_dstrd(c, o->dstrd, o->max_queues);
 	timeout_init(&c->keep_alive, ctrl_keep_alive_end);

@@ -287,7 +287,7 @@ uint16_t tgt_dptr_init(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
 {
 	struct tgt_dptr *d = &req->dptr;
 
-	d->it.next = dptr_next;
+	d->it = (struct mem_iter){.next = dptr_next};
 	d->req = req;
 	d->dir = dir;
 	d->status = NVME_ST_OK;

@@ -365,6 +365,10 @@ void tgt_feature_reset(struct tgt_ctrl *c)
 			*feature_value(c, &features[i]) = features[i].dflt;
 	c->feat.temp_over = TGT_TEMP_WARN_K;
 	c->feat.nr_queues = c->max_queues;
+	if (c->is_fabrics) {
+		memcpy(c->feat.host_id, c->fabrics_host_id, sizeof(c->feat.host_id));
+		c->feat.kato_ms = c->fabrics_kato_ms;
+	}
 }
 
 /* Log 12h: FSUPP, and the scope in 31:20. */

@@ -11,6 +11,7 @@
 #include "target/tgt_int.h"
 #include "base/le.h"
 #include "base/must.h"
+#include "nvme/nvme_tcp.h"
 
 #define IDENTIFY_BYTES 4096u
 
@@ -51,6 +52,22 @@ static void ctrl_fabrics(struct nvme_id_ctrl *id)
 	id->sgls |= htole32(1u << 20); /* offsets in capsules */
 }
 
+/* Base 2.0, 5.17.2.1: what of it a Discovery controller has. */
+static void ctrl_discovery(struct nvme_id_ctrl *id)
+{
+	id->cntrltype = NVME_CTRL_CNTRLTYPE_DISCOVERY;
+	id->cmic = 0;
+	id->oacs = 0;
+	id->oaes = 0;
+	id->nn = 0;
+	id->mnan = 0;
+	id->sqes = 0;
+	id->cqes = 0;
+	id->vwc = 0;
+	id->oncs = 0;
+	snprintf(id->subnqn, sizeof(id->subnqn), "%s", NVMF_DISCOVERY_NQN);
+}
+
 static uint16_t identify_ctrl(struct tgt_ctrl *c, struct tgt_req *req, void *buf)
 {
 	struct nvme_id_ctrl *id = buf;
@@ -84,7 +101,7 @@ static uint16_t identify_ctrl(struct tgt_ctrl *c, struct tgt_req *req, void *buf
 	id->kas = htole16(TGT_KAS_NS / 100000000);
 	id->sqes = 0x66;
 	id->cqes = 0x44;
-	id->maxcmd = htole16(TGT_MQES + 1);
+	id->maxcmd = htole16((uint16_t)(c->mqes + 1));
 	id->nn = htole32(TGT_NS_MAX);
 	id->mnan = htole32(TGT_NS_MAX);
 	id->oncs = htole16(ctrl_oncs(c));
@@ -95,6 +112,8 @@ static uint16_t identify_ctrl(struct tgt_ctrl *c, struct tgt_req *req, void *buf
 	snprintf(id->subnqn, sizeof(id->subnqn), "%s", c->ss->nqn);
 	if (c->is_fabrics)
 		ctrl_fabrics(id);
+	if (c->is_discovery)
+		ctrl_discovery(id);
 	return NVME_ST_OK;
 }
 
@@ -285,6 +304,8 @@ void tgt_identify_execute(struct tgt_ctrl *c, struct tgt_req *req)
 
 	if (cns < sizeof(identify_ops) / sizeof(identify_ops[0]))
 		op = &identify_ops[cns];
+	if (c->is_discovery && cns != NVME_IDENTIFY_CNS_CTRL)
+		op = NULL;
 	if (op && op->fill && (c->is_operator || !op->is_operator)) {
 		memset(buf, 0, sizeof(buf));
 		st = op->fill(c, req, buf);

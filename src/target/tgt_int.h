@@ -87,8 +87,12 @@ struct tgt_ctrl {
 	uint16_t id;
 	uint8_t dstrd;
 	uint8_t mdts;
+	uint16_t mqes;
 	bool is_operator;
 	bool is_fabrics;
+	bool is_discovery;
+	uint8_t fabrics_host_id[16]; /* Connect's, and so is its Keep Alive */
+	uint32_t fabrics_kato_ms;
 	uint32_t max_queues;
 	char host[64];
 
@@ -107,6 +111,7 @@ struct tgt_ctrl {
 	} waiters[4];
 	unsigned nr_waiters;
 
+	struct reactor_round gone; /* GOING: namespaces drop what they hold for it */
 	struct tgt_features feat;
 	struct timeout keep_alive;
 	struct tgt_queue queues[TGT_QUEUES_MAX + 1];
@@ -145,6 +150,7 @@ struct tgt_subsys {
 	struct tgt_ns_stat gone; /* counters of deleted namespaces, for log 02h */
 
 	_Atomic uint64_t media_errors;
+	_Atomic uint64_t leased[TGT_CTRLS_MAX];
 	/* tracing, under lock: which controller switched it on; 0 = none */
 	uint16_t trace_owner;
 	bool trace_is_on;
@@ -217,6 +223,9 @@ struct tgt_trace *tgt_trace_create(struct tgt_worker *w); /* NULL = no memory */
 void tgt_trace_destroy(struct tgt_trace *t);
 void tgt_trace_execute(struct tgt_ctrl *c, struct tgt_req *req);
 void tgt_trace_ctrl_gone(struct tgt_ctrl *c);
+
+/* tgt_fabrics.c: a Fabrics command, whatever the controller's state. */
+void tgt_fabrics_execute(struct tgt_req *req);
 
 void tgt_feature_reset(struct tgt_ctrl *c);	   /* defaults */
 bool tgt_feature_is_hot(const struct tgt_ctrl *c); /* beyond a threshold that was set */

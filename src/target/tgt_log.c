@@ -12,6 +12,7 @@
 #include "base/must.h"
 
 #define LOG_BYTES 4096u
+#define LOG_DISCOVERY_MAX (1u << 20)
 #define NS_PER_MINUTE 60000000000ull
 #define NS_PER_HOUR (60 * NS_PER_MINUTE)
 
@@ -188,6 +189,33 @@ static uint32_t fill_supported(struct tgt_ctrl *c, struct tgt_req *req, void *bu
 	return 1024;
 }
 
+/* NUMD, 0's based. */
+static uint64_t log_len(const struct nvme_sqe *sqe)
+{
+	return ((sqe->cdw10 >> 16 | (uint64_t)(sqe->cdw11 & 0xffff) << 16) + 1) * 4;
+}
+
+/* Log 70h has any length: it comes in pieces of the stack's page. */
+static void log_discovery(struct tgt_ctrl *c, struct tgt_req *req, uint64_t off, uint64_t len)
+{
+	uint8_t buf[LOG_BYTES];
+	uint16_t st = NVME_ST_INVALID_FIELD;
+	uint32_t n;
+
+	if (off % 4 == 0 && len <= LOG_DISCOVERY_MAX)
+		st = req->sq->ops->data(req, len, MEM_TO_PEER);
+	for (; st == NVME_ST_OK && len; len -= n, off += n) {
+		n = (uint32_t)(len < sizeof(buf) ? len : sizeof(buf));
+		memset(buf, 0, n);
+		c->ops->discovery(c, off, n, buf);
+		st = tgt_req_iter_put(req, buf, n);
+	}
+	if (st != NVME_ST_OK)
+		tgt_req_fail(req, st);
+	else
+		tgt_req_complete(req, NVME_ST_OK);
+}
+
 static uint16_t log_check(const struct tgt_ctrl *c, const struct nvme_sqe *sqe)
 {
 	uint8_t lid = (uint8_t)sqe->cdw10;
@@ -218,11 +246,15 @@ void tgt_log_execute(struct tgt_ctrl *c, struct tgt_req *req)
 	uint16_t st = log_check(c, &req->sqe);
 	uint32_t bytes;
 
+	len = log_len(&req->sqe);
+	if (c->is_discovery && lid == NVME_LOG_LID_DISCOVER) {
+		log_discovery(c, req, off, len);
+		return;
+	}
 	if (st != NVME_ST_OK) {
 		tgt_req_fail(req, st);
 		return;
 	}
-	len = ((req->sqe.cdw10 >> 16 | (uint64_t)(req->sqe.cdw11 & 0xffff) << 16) + 1) * 4;
 	memset(buf, 0, sizeof(buf));
 	bytes = log_ops[lid].fill(c, req, buf);
 	if (bytes == 0 || off > bytes || (c->mdts && len > (uint64_t)TGT_PAGE << c->mdts))

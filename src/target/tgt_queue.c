@@ -46,7 +46,7 @@ static uint16_t queue_check(const struct tgt_ctrl *c, const struct nvme_sqe *sqe
 
 	if (qid == 0 || qid > c->feat.nr_queues)
 		return NVME_ST_QID_INVALID;
-	if (qsize == 0 || qsize > TGT_MQES)
+	if (qsize == 0 || qsize > c->mqes)
 		return NVME_ST_QSIZE_INVALID;
 	if (!(sqe->cdw11 & 1)) /* PC: CAP.CQR wants contiguous queues */
 		return NVME_ST_INVALID_FIELD;

@@ -104,6 +104,32 @@ void tgt_req_execute(struct tgt_req *req)
 	req->execute(req);
 }
 
+void tgt_req_again(struct tgt_req *req)
+{
+	if (req->is_aborted)
+		tgt_req_complete(req, NVME_ST_ABORTED);
+	else
+		req->again(req);
+}
+
+static void req_turn(struct mbox_msg *m)
+{
+	tgt_req_again(container_of(m, struct tgt_req, turn));
+}
+
+void tgt_req_later(struct tgt_req *req, void (*step)(struct tgt_req *req))
+{
+	struct reactor *r = req->sq->worker->reactor;
+
+	req->again = step;
+	if (req->sq->ops->later) {
+		req->sq->ops->later(req);
+		return;
+	}
+	req->turn.fn = req_turn;
+	reactor_send(r, r, &req->turn);
+}
+
 static void req_warm(struct tgt_req *req)
 {
 	if (req->is_prepared && req->ns->ops->warm)
@@ -142,10 +168,25 @@ static inline void req_count(struct tgt_req *req, struct tgt_sq *sq, uint16_t st
 		req_count_bad(sq->worker, kind, req->sqe.opc, status);
 }
 
+/*
+ * Base 2.0, generic status 08h: what was given up because its queue is deleted says so, whoever
+ * gave it up: we, or whoever found its transfer stopped.
+ */
+__attribute__((noinline)) static uint16_t req_status_failed(const struct tgt_sq *sq,
+							    uint16_t status)
+{
+	if (sq->marks & TGT_SQ_DELETED &&
+	    (status == NVME_ST_ABORTED || status == NVME_ST_NS_NOT_READY))
+		return NVME_ST_ABORTED_SQ_DELETED;
+	return status;
+}
+
 void tgt_req_complete(struct tgt_req *req, uint16_t status)
 {
 	struct tgt_sq *sq = req->sq;
 
+	if (unlikely(status != NVME_ST_OK))
+		status = req_status_failed(sq, status);
 	req->status = status;
 	list_del(&req->node);
 	must(sq->nr_inflight > 0);
@@ -201,6 +242,8 @@ uint16_t tgt_req_iter_put(struct tgt_req *req, const void *buf, uint32_t len)
 		must(run.len > 0 && run.len <= len);
 		if (mem_poke(&run, at))
 			return NVME_ST_DATA_TRANSFER;
+		if (req->iter->filled)
+			req->iter->filled(req->iter, run.len);
 		at += run.len;
 		len -= (uint32_t)run.len;
 	}

@@ -14,6 +14,7 @@ void tgt_sq_init(struct tgt_sq *sq, const struct tgt_sq_ops *ops, struct tgt_ctr
 	sq->qid = qid;
 	sq->marks = qid ? 0 : TGT_SQ_ADMIN;
 	sq->flow = NULL; /* the engine's own, unless the transport gives it its client's */
+	sq->back_max = 0;
 	sq->nr_inflight = 0;
 	sq->nr_cmds = sq->read_bytes = sq->write_bytes = 0;
 	list_init(&sq->reqs);
@@ -30,4 +31,13 @@ bool tgt_sq_abort(struct tgt_sq *sq, uint16_t cid)
 		}
 	}
 	return false;
+}
+
+void tgt_sq_deleted(struct tgt_sq *sq)
+{
+	struct tgt_req *req;
+
+	sq->marks |= TGT_SQ_DELETED;
+	list_for_each_entry(req, &sq->reqs, node)
+		req->is_aborted = true;
 }

@@ -57,6 +57,11 @@ void tgt_subsys_destroy(struct tgt_subsys *ss)
 	free(ss);
 }
 
+const char *tgt_subsys_nqn(const struct tgt_subsys *ss)
+{
+	return ss->nqn;
+}
+
 const struct tgt_node *tgt_subsys_node(const struct tgt_subsys *ss)
 {
 	return ss->node;
@@ -86,6 +91,11 @@ void tgt_subsys_csi_add(struct tgt_subsys *ss, const struct tgt_csi_ops *ops)
 	ss->csi_mask |= 1u << ops->csi;
 }
 
+_Atomic uint64_t *tgt_subsys_leased(struct tgt_subsys *ss, uint16_t ctrl)
+{
+	return &ss->leased[ctrl % TGT_CTRLS_MAX];
+}
+
 void tgt_subsys_media_error(struct tgt_subsys *ss)
 {
 	atomic_fetch_add_explicit(&ss->media_errors, 1, memory_order_relaxed);
@@ -107,12 +117,13 @@ void tgt_subsys_info(struct tgt_subsys *ss, struct tgt_subsys_info *info)
 
 /* ---- controllers ---- */
 
+/* Or its place in tables of TGT_CTRLS_MAX: what is counted there is one live controller's. */
 static bool ctrl_id_is_used(struct tgt_subsys *ss, uint16_t id)
 {
 	struct tgt_ctrl *c;
 
 	list_for_each_entry(c, &ss->ctrls, node)
-		if (c->id == id)
+		if (c->id % TGT_CTRLS_MAX == id % TGT_CTRLS_MAX)
 			return true;
 	return false;
 }

@@ -5,6 +5,7 @@
  */
 #include "target/tgt_int.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "base/must.h"
 
@@ -58,6 +59,15 @@ void tgt_worker_destroy(struct tgt_worker *w)
 	pool_unmap(w->sink_base, w->sink_map_bytes);
 	pool_fini(&w->reqs);
 	free(w);
+}
+
+/* tidy: name: what workers are, as one */
+void tgt_node_name(const struct tgt_node *n, unsigned id, char name[TGT_WORKER_NAME_BYTES])
+{
+	if (id < tgt_node_nr_io(n))
+		snprintf(name, TGT_WORKER_NAME_BYTES, "peal-%u", id);
+	else
+		snprintf(name, TGT_WORKER_NAME_BYTES, "peal-home");
 }
 
 void tgt_worker_watch(struct tgt_worker *w, struct tgt_watcher *wt)

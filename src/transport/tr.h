@@ -34,6 +34,12 @@ struct tr_hosts {
 	_Atomic uint64_t sums[TR_HOSTS_MAX][4];
 };
 
+/* Connections that weren't taken, since the start. */
+struct tr_refused {
+	uint64_t nr_told;   /* why */
+	uint64_t nr_silent; /* closed without a word: too many at a time, or they said nothing */
+};
+
 struct tr_ops {
 	const char *name;
 	/* listen; 0 or -errno; once, by any thread, also while the reactors run */
@@ -46,6 +52,8 @@ struct tr_ops {
 	void (*destroy)(struct tr *tr); /* stopped */
 	/* attached now; the home reactor */
 	unsigned (*nr_hosts)(struct tr *tr);
+	/* The home reactor. NULL: it refuses nobody. */
+	void (*refused)(struct tr *tr, struct tr_refused *r);
 	/*
 	 * When the last host left, or when it started while none has come yet; 0: one is attached.
 	 * The home reactor. peald's --linger counts from it. NULL: its hosts don't count.
@@ -74,5 +82,15 @@ struct vfu_opts {
 	bool is_record_asked;  /* ... of those only that an operator names (PEAL_TRACE_RECORD) */
 };
 int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr);
+
+#define TCP_CONNS_DEFAULT 256u
+struct tcp_opts {
+	const char *host;   /* numeric address to listen on */
+	uint16_t port;	    /* 0: any free one */
+	unsigned max_conns; /* connections, one per queue; 0 = TCP_CONNS_DEFAULT */
+	const char *hosts;  /* NQNs that may attach, a comma between; "" or NULL: any */
+};
+int tcp_create(struct tgt_subsys *ss, const struct tcp_opts *o, struct tr **tr);
+uint16_t tcp_port(const struct tr *tr); /* started */
 
 #endif

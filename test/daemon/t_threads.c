@@ -265,6 +265,7 @@ static void *client_run(void *arg)
 	struct client *c = arg;
 	struct key k;
 
+	unit_thread_begin();
 	for (unsigned s = 0; s < c->w->nr_sessions; s++) {
 		expect(c, peal_open(c->w->uri, &(struct peal_opts){.timeout_ms = 60000}, &c->p), 0);
 		for (unsigned i = 0; i < c->w->nr_ops; i++) {
@@ -285,6 +286,7 @@ static void *visitor_run(void *arg)
 	struct rng rng;
 	int fd;
 
+	unit_thread_begin();
 	rng_init(&rng, w->seed + 99);
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s/cntrl", w->dir);
 	for (unsigned i = 0; i < w->nr_visits; i++) {

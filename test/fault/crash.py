@@ -8,12 +8,16 @@
     crash.py errors --nr N      reads, writes and syncs that fail (blkdebug), N daemons each
     crash.py log --nr N         every state that a power cut may leave of a log of writes
                                 (blklogwrites): N flush points and N random subsets; 0: all
+    crash.py soak --nr N        a log of 16 MiB in segments of 512 KiB goes round N times, values
+                                replaced, deleted, evicted and read meanwhile, with clean stops and
+                                kills between
     --record                    adds a line to bench/results/crash.tsv
 
 The rule, for each key: the bytes of a generation that may be there, or a miss; never one older
 than was acknowledged; and what was durable (level ssd: acknowledged; level flush: before a flush)
 is there, unless a put or del over it was under way. Short forms are tests; `crash.py kill --nr 200
---record` and `crash.py shutdown --nr 50 --record` are the long ones. $PEALD, $PEAL_CLI, $CRASH_LOAD
+--record`, `crash.py shutdown --nr 50 --record`, `crash.py log --nr 0 --record` and `crash.py soak
+--nr 3000 --record` are the long ones. $PEALD, $PEAL_CLI, $CRASH_LOAD
 name the programs; $PEAL_SEED the seed.
 """
 
@@ -23,6 +27,7 @@ import mmap
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -36,6 +41,7 @@ RESULTS = f'{TOP}/bench/results/crash.tsv'
 LIVES = 4  # of one file system: if the log wrapped, evicted would look like lost
 OPS = 600  # of one life
 KEYS = 600
+SOAK_OPS = 4000  # of one life there: about 30 rounds
 DEPTH = 8  # requests of the load under way
 SEED = int(os.environ.get('PEAL_SEED', '0')) or random.randrange(1 << 30)
 
@@ -329,6 +335,35 @@ def log_replay(folder, nr):
     return sums
 
 
+def soak(folder, nr):
+    """The log goes round and round: what is read is right, and the tier stays within its file."""
+    state, data, mib = f'{folder}/state', f'{folder}/data', 16
+    os.mkdir(data)
+    d = rig.Daemon(folder, data, 'dram', ssd=f'{mib}M', dram='12M')
+    sums = {'rounds': 0, 'lives': 0, 'there': 0, 'kills': 0}
+    try:
+        while sums['rounds'] < nr:
+            d.start()
+            # What has been evicted may be gone; what is there must be right.
+            sums['there'] += d.check(state, 'lossy')['there'] if sums['lives'] else 0
+            assert d.load(state, SEED + sums['lives'], SOAK_OPS).wait(300) == 0
+            sums['there'] += d.check(state, 'lossy')['there']
+            tier = d.tier('ssd')
+            assert tier['used_bytes'] <= tier['capacity_bytes'] <= mib << 20, tier
+            assert tier['keys'] <= KEYS and not tier['bad_seals'], tier
+            sums['rounds'] += sum(tier['health']['written_bytes'].values()) // (mib << 20)
+            is_kill = sums['lives'] % 2
+            d.kill(signal.SIGKILL if is_kill else signal.SIGTERM)
+            sums['kills'] += is_kill
+            sums['lives'] += 1
+            assert os.path.getsize(f'{data}/kv.0.peal') <= mib << 20
+            rig.fsck(f'{data}/kv.0.peal')
+    finally:
+        d.close()
+    assert sums['there'] > 0
+    return sums
+
+
 def record(mode, got):
     commit = rig.run('git', '-C', TOP, 'rev-parse', '--short', 'HEAD').strip()
     if subprocess.run(['git', '-C', TOP, 'diff', '--quiet', 'HEAD'], check=False).returncode:
@@ -347,6 +382,7 @@ MODES = {
     'full': full,
     'errors': errors,
     'log': log_replay,
+    'soak': soak,
 }
 
 

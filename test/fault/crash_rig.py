@@ -133,13 +133,13 @@ def fuse(folder, image, node, *more):
 class Daemon:
     """peald over one file or folder, values that change. level: flush, ssd or dram."""
 
-    def __init__(self, folder, data, level, ssd='240M'):
+    def __init__(self, folder, data, level, ssd='240M', dram='16M'):
         self.sock = tempfile.mkdtemp(prefix='peal-crash.')
         self.uri = f'vfu:{self.sock}/cntrl'
         self.conf = f'{folder}/peald.yaml'
         self.level = level
         with open(self.conf, 'w', encoding='ascii') as f:
-            f.write(f'namespaces:\n- name: kv\n  tiers: dram 16M | ssd {data} {ssd}\n'
+            f.write(f'namespaces:\n- name: kv\n  tiers: dram {dram} | ssd {data} {ssd}\n'
                     f'  immutable: no\n  value_max: 2M\n{LEVELS[level]}')
         self.p = None
         self.log = ''
@@ -177,6 +177,11 @@ class Daemon:
         assert done.returncode == 0, f'{done.stdout}{done.stderr}'
         w = done.stdout.split()
         return {w[i]: int(w[i + 1]) for i in range(0, 10, 2)}
+
+    def tier(self, name):
+        """What `stats` says of it."""
+        got = json.loads(run(PEAL, '-u', self.uri, 'rpc', 'stats'))
+        return next(t for t in got['namespaces'][0]['tiers'] if t['name'] == name)
 
     def keys(self):
         return len(run(PEAL, '-u', self.uri, 'ls').splitlines())

@@ -7,10 +7,14 @@ one that says something about keys or files ("not there", "damaged"), and a line
 usage: nth_cli.py [--sample N] [--seed N] [--all-after] [--only NAME] [--record] PEALD PEAL
 """
 
+import json
 import os
 import random
 import re
 import shutil
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -35,12 +39,12 @@ ERROR = 3
 
 class Cmd:
     """args of peal; rough: numbers may differ; says: what its own output is like, whatever failed;
-    file: a file that it writes."""
+    file: a file that it writes; spawns: it starts a daemon, whose events are counted too."""
 
     def __init__(self, name, *args, rough=False, says=None, before=None, then=None,
-                 file=None):
+                 file=None, spawns=False):
         self.name, self.args, self.rough, self.says = name, args, rough, says
-        self.before, self.then, self.file = before, then, file
+        self.before, self.then, self.file, self.spawns = before, then, file, spawns
 
 
 def probe_says(code, out):
@@ -53,6 +57,12 @@ def doctor_says(code, out):
     return code in (0, ERROR) and len(re.findall(r'(?im)^(good|note|bad)\b', out)) >= 12
 
 
+def bench_says(code, out):
+    """What it measured, and no byte was wrong."""
+    return code == ERROR or (code == 0 and bool(re.search(r'(?i)get', out)))
+
+
+SPAWN = 'spawn:{dir}/spawned?dram=8M&linger=1&reactors=1'
 CMDS = [
     Cmd('put', 'put', 'a', '-v', 'text'),
     Cmd('put_file', 'put', 'b', '{dir}/value'),
@@ -82,11 +92,20 @@ CMDS = [
     Cmd('trace', 'trace', '-s', '1', rough=True),
     Cmd('fsck', 'fsck', '--data', '{dir}/kept'),
     Cmd('fsck_json', 'fsck', '-j', '{dir}/kept'),
+    Cmd('bench', 'bench', '-o', 'get', '-k', '8', '-s', '4K', '-d', '2', '-S', '1', rough=True,
+        says=bench_says),
+    Cmd('record', 'record', '{ctrl}', then=('record', '--stop', '{ctrl}')),
+    Cmd('record_stop', 'record', '--stop', '{ctrl}', before=('record', '{ctrl}'),
+        then=('record', '--stop', '{ctrl}')),
+    Cmd('spawn', 'put', 'a', '-v', 'text', '-u', SPAWN, spawns=True),
+    Cmd('spawn_get', 'get', 'nothing', '-u', SPAWN, spawns=True,
+        says=lambda code, out: code in (1, ERROR) and not out),
     Cmd('replay', 'replay', '--requests', '3', '--value-bytes', '4K', rough=True),
     Cmd('replay_count', 'replay', '--requests', '20', '--count'),
     Cmd('usage', 'put', '--nonsense', says=lambda code, out: code in (2, ERROR)),
 ]
-SLOW = frozenset(('top', 'trace', 'replay', 'probe'))  # a second each, and thousands of events:
+# A second each, or thousands of events.
+SLOW = frozenset(('top', 'trace', 'replay', 'probe', 'bench', 'spawn', 'spawn_get'))
 SLOW_MAX = 60  # never more of them
 
 
@@ -95,12 +114,38 @@ class Sweep:
         self.tools, self.opts, self.folder = tools, opts, folder
         self.rng = random.Random(opts.seed)
         self.page = nth.Page()
+        self.holder = None
+        self.ctrl = ''
         self.env = dict(os.environ, PEAL_URI=f'vfu:{folder}/cntrl', PEAL_RPC=f'{folder}/rpc',
-                        TERM='dumb', LC_ALL='C')
+                        PEALD=opts.peald, TERM='dumb', LC_ALL='C')
+
+    def hold(self):
+        """A client that is there all the time: its controller is recorded."""
+        self.holder = socket.socket(socket.AF_UNIX)
+        self.holder.connect(f'{self.folder}/cntrl')
+        self.holder.sendall(struct.pack('<HHIIIHH', 1, 1, 20, 0, 0, 0, 1))
+        assert self.holder.recv(16)[8] & 0xf == 1
+        code, out, err = self.peal(('rpc', 'client.list'))
+        assert code == 0, err
+        self.ctrl = str(next(c['controller'] for c in json.loads(out)
+                             if c['pid'] == os.getpid()))
+
+    def end_spawned(self):
+        """Its daemon, and all that it left."""
+        folder = f'{self.folder}/spawned'
+        for pid in (int(p) for p in os.listdir('/proc') if p.isdigit()):
+            try:
+                with open(f'/proc/{pid}/cmdline', 'rb') as f:
+                    words = f.read().split(b'\0')
+                if folder.encode() in words and os.path.basename(words[0]) == b'peald':
+                    os.kill(pid, signal.SIGKILL)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        shutil.rmtree(folder, ignore_errors=True)
 
     def peal(self, args, n=None):
         """(status, stdout, stderr); n: its n-th event fails."""
-        command = [self.opts.peal, *(a.format(dir=self.folder) for a in args)]
+        command = [self.opts.peal, *(a.format(dir=self.folder, ctrl=self.ctrl) for a in args)]
         if n is not None:
             self.page.renew()
             self.page.arm(n, nth.mode(self.opts))
@@ -117,7 +162,11 @@ class Sweep:
             with open(f'{self.folder}/{cmd.file}', 'rb') as f:
                 out += f.read()
         text = out.decode(errors='backslashreplace')
-        return re.sub(r'[0-9.]+( ?[KMGT]i?)?', '#', text) if cmd.rough else text
+        if not cmd.rough:
+            return text
+        # Numbers, their units, and the columns that they make: a slow get is one of "1.0 ms".
+        text = re.sub(r'[0-9][0-9.,]*(\s?([num]?s|[KMGT]i?B?|B)\b)?', '#', text)
+        return ' '.join(text.split())
 
     def judge(self, cmd, want, got):
         """'' or what is wrong."""
@@ -146,6 +195,8 @@ class Sweep:
             assert self.peal(cmd.before)[0] == 0, cmd.before
 
     def then(self, cmd):
+        if cmd.spawns:
+            self.end_spawned()
         if cmd.then:
             nr_failed, what = self.page.nr_failed, self.page.what
             self.peal(cmd.then)
@@ -219,6 +270,7 @@ def main():
             shutil.copytree(f'{folder}/ssd', f'{folder}/kept')
             daemon = Start(tools, None, *args)
             assert daemon.wait(), daemon.log
+            sweep.hold()
             for cmd in CMDS:
                 if opts.only in (None, cmd.name):
                     nr, bad = sweep.sweep(cmd)

@@ -24,9 +24,13 @@ unsigned m_no(const struct model *m, struct history *h)
 /* Some keys are hot, so that verbs meet. */
 struct history *m_pick(struct model *m)
 {
-	if (rng_chance(&m->rng, 1, 3))
-		return &m->h[rng_below(&m->rng, 8)];
-	return &m->h[rng_below(&m->rng, M_KEYS)];
+	struct history *h = m->aim ? m->aim(m) : NULL;
+
+	if (!h && rng_chance(&m->rng, 1, 3))
+		h = &m->h[rng_below(&m->rng, 8)];
+	else if (!h)
+		h = &m->h[rng_below(&m->rng, m->st->nr_keys ? m->st->nr_keys : M_KEYS)];
+	return h == m->spared ? &m->h[m_no(m, h) ^ 1] : h;
 }
 
 struct history *m_history_of(struct model *m, const struct store_key *key)

@@ -53,6 +53,8 @@ struct model {
 	uint8_t nr_mutators[M_KEYS];
 	struct store_key sorted[M_KEYS];
 	struct actor actors[M_ACTORS];
+	struct history *(*aim)(struct model *m); /* a key that is worth more now; NULL: none */
+	struct history *spared;			 /* nobody picks it */
 	uint64_t now;
 	uint64_t next_id;
 	bool is_dead;	     /* a crash: whatever is told from now on means nothing */
@@ -65,13 +67,30 @@ bool m_is_sure(struct model *m); /* the program's */
 /* Has the stack less room than there are values? */
 static inline bool m_is_bounded(const struct model *m)
 {
-	return m->st->dram_bytes || m->st->ssd_bytes;
+	return m->st->dram_bytes || m->st->ssd_bytes || m->st->is_far;
+}
+
+/* A put's version is that of its value only until memory has written it further down. */
+static inline bool m_has_versions(const struct model *m)
+{
+	const struct m_stack *st = m->st;
+
+	return !st->is_immutable && !(st->is_far && st->dram_bytes && !st->is_acked_below);
 }
 
 /* Of the bytes that a put writes: in an immutable set a key's are always the same. */
 static inline uint64_t m_gen(const struct model *m, uint64_t id)
 {
 	return m->st->is_immutable ? 1 : id;
+}
+
+/* Meta by which a reader knows the generation; values come in four groups, which are read ahead. */
+static inline void m_meta(struct actor *a, uint64_t gen)
+{
+	memset(&a->meta, (int)(gen & 0x7f), sizeof(a->meta));
+	a->meta.group_len = 1;
+	a->meta.parent_len = sizeof(a->meta.parent); /* what a command may say */
+	a->meta.group[0] &= 3;
 }
 
 /* m_actor.c */

@@ -107,7 +107,7 @@ static void put_end(struct store_io *io, int res)
 	if (res == 0) {
 		mu = mut_end(a, MUT_ACKED);
 		/* Of equal bytes any version may be the one that is found. */
-		mu->ver = a->m->st->is_immutable ? 0 : io->ver;
+		mu->ver = m_has_versions(a->m) ? io->ver : 0;
 		a->m->nr_puts++;
 	} else if ((res == -EEXIST && io->flags & STORE_IF_ABSENT) ||
 		   (res == -ENOENT && io->flags & STORE_IF_PRESENT)) {
@@ -137,7 +137,7 @@ static void put_buffed(struct store_io *io, int res)
 			store_release(&io->view, m->w.r[a->home], put_given_back);
 			return;
 		}
-		memset(&a->meta, (int)(m_gen(m, a->id) & 0x7f), sizeof(a->meta));
+		m_meta(a, m_gen(m, a->id));
 		io->meta = &a->meta;
 		mut_begin(a, MUT_PUT);
 		m_submit(a, STORE_PUT, put_end);
@@ -266,7 +266,7 @@ static void fill_buffed(struct store_io *io, int res)
 		return;
 	}
 	world_fill(&io->view, &io->key, a->id);
-	memset(&a->meta, (int)(a->id & 0x7f), sizeof(a->meta));
+	m_meta(a, a->id);
 	io->meta = &a->meta;
 	io->ver = a->want_ver;
 	m_submit(a, STORE_FILL, fill_end);
@@ -282,6 +282,7 @@ void m_fill_start(struct actor *a)
 	struct model *m = a->m;
 	const struct mut *mu = newest_put(a->h);
 	unsigned no = m_no(m, a->h);
+	struct mut *same;
 
 	if (m_is_bounded(m)) {
 		mu = m->nr_mutators[no] ? NULL : history_current(a->h, m->now);
@@ -297,6 +298,10 @@ void m_fill_start(struct actor *a)
 	a->id = mu->id;
 	a->len = mu->len;
 	a->want_ver = mu->ver;
+	/* The same bytes are about to get another version. */
+	same = history_find(a->h, mu->id);
+	if (m->st->is_far)
+		same->ver = 0;
 	a->io.flags = 0;
 	a->io.len = a->len;
 	a->begin = ++m->now;

@@ -15,6 +15,7 @@ enum m_layer {
 	M_DRAM,
 	M_SLICE, /* gives only the chunks that were asked for */
 	M_SSD,	 /* made by m_ssd, over a disk of its own */
+	M_RADOS, /* made by m_rados, on a cluster */
 };
 
 struct m_stack {
@@ -30,10 +31,15 @@ struct m_stack {
 	bool has_slice;
 	uint64_t ssd_bytes; /* per shard; 0: there is none */
 	uint64_t ssd_seg_bytes;
-	bool is_immutable; /* a key always has the same bytes */
+	unsigned ssd_devices; /* of ssd_bytes each, per shard; 0: one, and no more than that */
+	uint64_t ssd_keys;    /* of its index; 0: enough */
+	unsigned nr_keys;     /* that are used; 0: all */
+	bool is_aimed;	      /* at keys that eviction comes to */
+	bool is_immutable;    /* a key always has the same bytes */
 	bool is_durable;
 	bool is_through;
 	bool is_acked_below; /* dram answers a put when what is below has it */
+	bool is_far;	     /* the lowest gives what it takes versions of its own */
 };
 
 static inline int m_segment(void *arg, struct mem_region *reg)
@@ -71,6 +77,7 @@ static inline struct store *m_layer_create(const struct m_stack *st, enum m_laye
 		s = &slice_create()->st;
 		break;
 	case M_SSD:
+	case M_RADOS:
 	case M_END:
 		break;
 	}

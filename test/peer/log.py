@@ -18,12 +18,16 @@ PEALD, PEAL = sys.argv[1:]
 WRONG = struct.pack('<HHIII', 1, 1, 20, 0, 0) + struct.pack('<HH', 9, 9)
 
 
-def start(folder, stderr, *args):
-    p = subprocess.Popen([PEALD, '--dir', folder, '--dram', '64M', *args], stderr=stderr)
+def wait_up(p, folder):
     until = time.monotonic() + 60
     while not os.path.exists(folder + '/cntrl'):
         assert p.poll() is None and time.monotonic() < until, 'peald does not start'
         time.sleep(0.02)
+
+
+def start(folder, stderr, *args):
+    p = subprocess.Popen([PEALD, '--dir', folder, '--dram', '64M', *args], stderr=stderr)
+    wait_up(p, folder)
     return p
 
 
@@ -85,5 +89,18 @@ def bounded():
         assert 20 <= len(refused) <= 60, len(refused)
 
 
+def closed():
+    """Started without standard files: nothing of the daemon's own gets their places."""
+    with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
+        script = 'exec "$0" --dir "$1" --dram 64M <&- >&- 2>&-'
+        p = subprocess.Popen(['sh', '-c', script, PEALD, folder])
+        wait_up(p, folder)
+        for fd in range(3):
+            assert os.readlink(f'/proc/{p.pid}/fd/{fd}') == '/dev/null'
+        peal(folder, 'put', 'k', data=b'value')
+        stop(p)
+
+
 stuck()
 bounded()
+closed()

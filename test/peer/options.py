@@ -64,6 +64,14 @@ def wrong(peald, folder):
     assert not os.listdir(folder), os.listdir(folder)
 
 
+def ranges(peald):
+    """Whatever takes a number says in the help from where to where."""
+    text = ' '.join(run(peald, '--help').stdout.split())
+    for says in ['at a time (1 to 256; default: 64)', '(1 to 31; default: 1)',
+                 "don't say (1 B to 128.0 MiB; default: 128M)", '(1 to 31536000; default: never)']:
+        assert says in text, f'no {says} in: {text}'
+
+
 def config(peald, folder):
     """A wrong file is told with its name, the line, the value and what was expected."""
     path = f'{folder}/peald.yaml'
@@ -214,6 +222,7 @@ def main():
         config(peald, folder)
     with tempfile.TemporaryDirectory(prefix='peal-test.') as folder:
         blocks(peald, folder)
+    ranges(peald)
     second(peald)
     nowhere(peald)
     linger(peald)

@@ -2,9 +2,13 @@
 """What the peer tests share: a peald of their own in a folder of their own."""
 
 import contextlib
+import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 
 class Daemon:
@@ -27,6 +31,30 @@ class Daemon:
     def stop(self):
         self.process.terminate()
         self.log += self.process.communicate(timeout=60)[1]
+
+
+class Node(Daemon):
+    """One that is asked with peal(1), PEAL_CLI, and over HTTP; its lower tier is looked at."""
+
+    def __init__(self, peald, folder, *args):
+        super().__init__(peald, folder, '--http', '0', *args)
+        self.port = int(re.search(r'on 127\.0\.0\.1 port (\d+)', self.log).group(1))
+
+    def get(self, path):
+        with urllib.request.urlopen(f'http://127.0.0.1:{self.port}{path}', timeout=60) as answer:
+            return answer.read().decode()
+
+    def cli(self, *args, **kw):
+        return subprocess.run([os.environ['PEAL_CLI'], '-u', self.uri, *args],
+                              capture_output=True, timeout=60, check=False, **kw)
+
+    def rpc(self, *args):
+        done = self.cli('rpc', *args)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def tier(self):
+        return self.rpc('stats')['namespaces'][0]['tiers'][1]
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,6 +28,7 @@ struct rig {
 	char uri[128];
 	struct peal *p;
 	uint8_t *v, *got;
+	void *direct; /* registered */
 };
 
 static void fill(uint8_t *v, size_t bytes, uint64_t seed)
@@ -60,8 +62,8 @@ static int setup(void **state)
 	return open_rig(r);
 }
 
-/* How many daemons were started here, and the last one's pid, by their log. */
-static unsigned daemons(const struct rig *r, pid_t *pid)
+/* How many daemons said by now that they have started here, and the last one's pid. */
+static unsigned daemons_said(const struct rig *r, pid_t *pid)
 {
 	char path[100], line[512];
 	unsigned n = 0;
@@ -79,6 +81,19 @@ static unsigned daemons(const struct rig *r, pid_t *pid)
 		*pid = atoi(at + 6);
 	}
 	fclose(f);
+	return n;
+}
+
+/*
+ * How many daemons were started here, at least `nr` of them: a log has a thread of its own, which
+ * may write the line after the daemon has answered.
+ */
+static unsigned daemons(const struct rig *r, unsigned nr, pid_t *pid)
+{
+	unsigned n;
+
+	while ((n = daemons_said(r, pid)) < nr)
+		poll(NULL, 0, 1);
 	return n;
 }
 
@@ -118,7 +133,9 @@ static int teardown(void **state)
 	char cmd[128];
 	pid_t pid = 0;
 
-	daemons(r, &pid);
+	daemons_said(r, &pid);
+	if (!pid) /* kill(0) is for ourselves */
+		return -1;
 	kill(pid, SIGCONT); /* a test that failed may have left it stopped */
 	peal_close(r->p);
 	/* Not by its linger, which takes a second or more; test_race waits for that. */
@@ -258,7 +275,7 @@ static void test_stopped(void **state)
 	assert_int_equal(peal_queue_open(r->p, 16, &q), 0);
 	assert_int_equal(peal_mem_alloc(r->p, 1u << 20, &m), 0);
 	direct.buf = peal_mem_ptr(m);
-	assert_int_equal(daemons(r, &pid), 1);
+	assert_int_equal(daemons(r, 1, &pid), 1);
 
 	stop(pid);
 	assert_int_equal(peal_submit(q, reqs, 2), 2);
@@ -306,10 +323,13 @@ static void *work(void *arg)
 	struct worker *w = arg;
 	uint8_t *v = malloc(100000), *got = malloc(100000);
 
+	unit_thread_begin();
 	for (uint64_t i = 0; !atomic_load(w->is_over) && !w->wrong[0]; i++) {
 		uint64_t id[2] = {w->id, i % 8};
 		struct peal_key k = peal_key_bytes(id, sizeof(id));
-		ssize_t n = peal_get(w->r->p, &k, got, 100000, NULL);
+		/* The daemon stands still for as long as a loaded machine wants. */
+		struct peal_call get = {.timeout_ms = 60000}, put = get;
+		ssize_t n = peal_get(w->r->p, &k, got, 100000, &get);
 		size_t bytes = 1 + (id[1] * 7919 + w->id * 977) % 100000;
 
 		fill(v, bytes, w->id * 8 + id[1]);
@@ -324,7 +344,7 @@ static void *work(void *arg)
 			snprintf(w->wrong, sizeof(w->wrong), "get: %zd %s", n, peal_errmsg());
 		if (n != -ENOENT)
 			continue;
-		n = peal_put(w->r->p, &k, v, bytes, NULL);
+		n = peal_put(w->r->p, &k, v, bytes, &put);
 		if (n < 0 && !may_fail(n))
 			snprintf(w->wrong, sizeof(w->wrong), "put: %zd %s", n, peal_errmsg());
 	}
@@ -344,56 +364,79 @@ static void wait_hits(struct worker *w, uint64_t nr)
 	}
 }
 
+/* What a test says that must not end while its threads run. */
+#define SAY(why, cond) \
+	do { \
+		if (!(cond) && !(why)[0]) \
+			snprintf(why, sizeof(why), "line %d: %s", __LINE__, #cond); \
+	} while (0)
+
+/* One daemon's life and end; "" or what was wrong. */
+static void kill_one(struct rig *r, struct worker *w, struct peal_queue *q, unsigned kills,
+		     char why[256])
+{
+	char said[256] = "";
+	static struct peal_req direct; /* the queue's, if this fails */
+	struct peal_req *done, *ptr = &direct;
+	struct peal_stats st = {0};
+	pid_t pid = 0;
+
+	direct = (struct peal_req){.op = PEAL_REQ_PUT,
+				   .key = peal_key_text("k"),
+				   .flags = PEAL_DIRECT,
+				   .bytes = 4096,
+				   .buf = r->direct};
+	SAY(said, daemons(r, kills, &pid) == kills);
+	wait_hits(w, 20);
+	stop(pid);
+	while (peal_submit(q, &ptr, 1) != 1)
+		poll(NULL, 0, 5);
+	SAY(said, peal_reap(q, &done, 1, 10) == 0);
+	kill(pid, SIGKILL);
+	SAY(said, peal_reap(q, &done, 1, 10000) == 1);
+	SAY(said, direct.res == -ENOTCONN);
+	while (!said[0] && st.reconnects < kills) {
+		poll(NULL, 0, 5);
+		peal_stats(r->p, &st);
+	}
+	/* The same queue and memory, with the next daemon. */
+	SAY(said, peal_submit(q, &ptr, 1) == 1);
+	SAY(said, peal_reap(q, &done, 1, 10000) == 1);
+	SAY(said, direct.res == 0);
+	if (said[0])
+		snprintf(why, 256, "daemon %u: %.200s: %.30s", kills, said, peal_errmsg());
+}
+
 /* kill -9 under load, again and again: calls fail cleanly, then work by themselves. */
 static void test_killed(void **state)
 {
 	struct rig *r = *state;
 	struct worker w[NR_THREADS];
 	_Atomic bool is_over = false;
-	struct peal_req *done, direct = {.op = PEAL_REQ_PUT,
-					 .key = peal_key_text("k"),
-					 .flags = PEAL_DIRECT,
-					 .bytes = 4096};
-	struct peal_req *ptr = &direct;
+	char why[256] = "";
 	struct peal_queue *q;
-	struct peal_stats st = {0};
 	struct peal_mem *m;
-	pid_t pid = 0;
 
 	assert_int_equal(peal_queue_open(r->p, 16, &q), 0);
 	assert_int_equal(peal_mem_alloc(r->p, 8192, &m), 0);
-	direct.buf = peal_mem_ptr(m);
+	r->direct = peal_mem_ptr(m);
 	for (unsigned i = 0; i < NR_THREADS; i++) {
 		w[i] = (struct worker){.r = r, .id = i, .is_over = &is_over};
 		pthread_create(&w[i].thread, NULL, work, &w[i]);
 	}
-	for (unsigned kills = 1; kills <= 3; kills++) {
-		assert_int_equal(daemons(r, &pid), kills);
-		wait_hits(w, 20);
-		stop(pid);
-		while (peal_submit(q, &ptr, 1) != 1)
-			poll(NULL, 0, 5);
-		assert_int_equal(peal_reap(q, &done, 1, 10), 0);
-		kill(pid, SIGKILL);
-		assert_int_equal(peal_reap(q, &done, 1, 10000), 1);
-		assert_int_equal(direct.res, -ENOTCONN);
-		while (st.reconnects < kills) {
-			poll(NULL, 0, 5);
-			peal_stats(r->p, &st);
-		}
-		/* The same queue and memory, with the next daemon. */
-		assert_int_equal(peal_submit(q, &ptr, 1), 1);
-		assert_int_equal(peal_reap(q, &done, 1, 10000), 1);
-		assert_int_equal(direct.res, 0);
-	}
+	/* No assertion before the threads have ended: teardown takes away what they use. */
+	for (unsigned kills = 1; kills <= 3 && !why[0]; kills++)
+		kill_one(r, w, q, kills, why);
 	atomic_store(&is_over, true);
 	for (unsigned i = 0; i < NR_THREADS; i++) {
 		pthread_join(w[i].thread, NULL);
 		printf("thread %u: %llu hits, %llu misses, %llu lost\n", i,
 		       (unsigned long long)w[i].nr_hits, (unsigned long long)w[i].nr_misses,
 		       (unsigned long long)w[i].nr_lost);
-		assert_string_equal(w[i].wrong, "");
 	}
+	assert_string_equal(why, "");
+	for (unsigned i = 0; i < NR_THREADS; i++)
+		assert_string_equal(w[i].wrong, "");
 }
 
 /* Many processes at once: one daemon. */
@@ -424,9 +467,61 @@ static void test_race(void **state)
 		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
 		assert_int_equal(WEXITSTATUS(status), 0);
 	}
-	assert_int_equal(daemons(&other, &pid), 1);
+	assert_int_equal(daemons(&other, 1, &pid), 1);
 	while (kill(pid, 0) == 0)
 		poll(NULL, 0, 10);
+}
+
+/* In a child: whether the daemon's standard files are what they should be. */
+static bool has_std(pid_t pid)
+{
+	char path[64], is[PATH_MAX];
+	ssize_t n;
+
+	for (int fd = 0; fd < 3; fd++) {
+		const char *end = fd ? "/fourth/peald.log" : "/dev/null";
+		size_t len = strlen(end);
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+		n = readlink(path, is, sizeof(is));
+		if (n < (ssize_t)len || memcmp(is + n - len, end, len))
+			return false;
+	}
+	return true;
+}
+
+/* A starter that has closed some of its standard files: the daemon's are its log all the same. */
+static void test_closed_std(void **state)
+{
+	struct rig *r = *state;
+	struct rig other = {0};
+	pid_t child, pid = 0;
+	int status;
+
+	snprintf(other.dir, sizeof(other.dir), "%.40s/fourth", r->dir);
+	snprintf(other.uri, sizeof(other.uri), "spawn:%s?dram=64M&linger=1", other.dir);
+	for (unsigned closed = 1; closed < 8; closed++) {
+		child = fork();
+		if (child == 0) {
+			struct peal_key k = peal_key_text("k");
+			struct peal *p;
+
+			for (int fd = 0; fd < 3; fd++)
+				if (closed >> fd & 1)
+					close(fd);
+			if (peal_open(other.uri, NULL, &p) || peal_put(p, &k, "x", 1, NULL))
+				_exit(1);
+			alarm(20); /* for a log that never comes */
+			daemons(&other, closed, &pid);
+			_exit(has_std(pid) ? 0 : 2);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+		assert_int_equal(daemons(&other, closed, &pid), closed);
+		kill(pid, SIGTERM);
+		while (kill(pid, 0) == 0)
+			poll(NULL, 0, 1);
+	}
 }
 
 static void test_no_daemon(void **state)
@@ -488,6 +583,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_race, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_closed_std, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_daemon, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_operator, setup, teardown),
 	};

@@ -293,6 +293,7 @@ static void *bystander_run(void *arg)
 	struct peal *p = open_it(b->r, NULL);
 	uint8_t *v = malloc(VALUE_BYTES), *got = malloc(VALUE_BYTES);
 
+	unit_thread_begin();
 	must(v && got);
 	for (uint64_t i = 0; !atomic_load(&b->is_over); i++) {
 		struct peal_key k = key(i % 8);

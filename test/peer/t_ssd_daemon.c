@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A real peald ($PEALD) with an SSD tier on a real file system: it is stopped, killed in the middle
- * of its work, started again, and what it then has is what was put, byte for byte. Two daemons on
- * one folder, another number of reactors: refused.
+ * of its work, started again, and what it then has is what was put, byte for byte, with another
+ * number of reactors, too. Two daemons on one folder: refused.
  */
 #include "unit.h"
 
@@ -74,18 +74,23 @@ static void launch(struct rig *r, const char *reactors)
 }
 
 /* What its files hold is known, too: until then a miss says nothing. */
-static void start(struct rig *r)
+static void start_with(struct rig *r, const char *reactors)
 {
 	bool listens = false, knows = false;
 
-	launch(r, "2");
+	launch(r, reactors);
 	while ((!listens || !knows) && fgets(r->line, sizeof(r->line), r->log)) {
 		listens |= strstr(r->line, "listening on") != NULL;
 		knows |= strstr(r->line, "SSD tier is known") != NULL;
 	}
 	if (!listens || !knows)
-		fail_msg("peald did not start");
+		fail_msg("peald did not start; its last line: %s", r->line);
 	assert_int_equal(peal_open(r->uri, NULL, &r->p), 0);
+}
+
+static void start(struct rig *r)
+{
+	start_with(r, "2");
 }
 
 static void stop(struct rig *r, int sig)
@@ -395,9 +400,27 @@ static void owners(void **state)
 	refused(r, "2", "another daemon");
 	assert_true(is_there(r, 1, 1));
 	stop(r, SIGTERM);
-	refused(r, "1", "another number of reactors");
+}
+
+/* The files stay cut as they are: one reactor has both shards, of three one has none. */
+static void reactors(void **state)
+{
+	static const char *const nr[] = {"1", "3", "2", "4"};
+	struct rig *r = *state;
+
 	start(r);
-	assert_true(is_there(r, 1, 1));
+	for (uint64_t i = 0; i < 40; i++)
+		put(r, i, 1);
+	for (unsigned n = 0; n < ARRAY_SIZE(nr); n++) {
+		stop(r, n % 2 ? SIGKILL : SIGTERM);
+		start_with(r, nr[n]);
+		for (uint64_t i = 0; i < 40; i++)
+			assert_true(is_there(r, i, 1));
+		for (uint64_t i = 0; i < 40; i++)
+			put(r, 1000 * (n + 1) + i, 2);
+		for (uint64_t i = 0; i < 40; i++)
+			assert_true(is_there(r, 1000 * (n + 1) + i, 2));
+	}
 	stop(r, SIGTERM);
 }
 
@@ -411,6 +434,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(killed_under_load, set_up_rw, tear_down),
 		cmocka_unit_test_setup_teardown(killed_under_load, set_up_rw, tear_down),
 		cmocka_unit_test_setup_teardown(owners, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(reactors, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

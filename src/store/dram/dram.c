@@ -33,6 +33,8 @@ void dram_bind(struct dram *d)
 {
 	d->ix.nr_shards = store_set_nr_shards(d->st.set);
 	d->ix.shard = d->st.shard;
+	if (dram_is_far(d))
+		d->ver = max_t(uint64_t, d->ver, DRAM_VER_FAR);
 	d->is_bound = true;
 }
 
@@ -98,11 +100,15 @@ static int dram_tables(struct dram *d, const struct store_dram_opts *o)
 	err = dram_index_init(&d->ix, max_keys);
 	if (err)
 		goto fini_side;
+	err = dram_fresh_init(d, o->fresh_ns, max_keys);
+	if (err)
+		goto fini_index;
 	evict_set_base(&d->evict, d->ix.slab, sizeof(struct dram_entry),
 		       offsetof(struct dram_entry, lru));
 	d->fixed_bytes = sizeof(*d) + DRAM_BACKS * sizeof(*d->backs) +
-			 DRAM_PROMOTES * sizeof(*d->promotes) + sizeof(*d->fetch) + d->map_bytes +
-			 dram_heap_cost(side) + dram_index_cost(max_keys);
+			 DRAM_PROMOTES * sizeof(*d->promotes) + sizeof(*d->fetch) +
+			 dram_ahead_cost() + d->map_bytes + dram_heap_cost(side) +
+			 dram_index_cost(max_keys) + dram_fresh_cost(d, max_keys);
 	if (o->bytes < d->fixed_bytes + dram_arena_seg_cost(DRAM_SEG_BYTES_MIN)) {
 		err = -EINVAL;
 		goto fini_index;
@@ -110,6 +116,7 @@ static int dram_tables(struct dram *d, const struct store_dram_opts *o)
 	return 0;
 
 fini_index:
+	dram_fresh_fini(d);
 	dram_index_fini(&d->ix);
 fini_side:
 	dram_heap_fini(&d->side);
@@ -120,6 +127,7 @@ unmap:
 
 static void dram_tables_fini(struct dram *d)
 {
+	dram_fresh_fini(d);
 	dram_index_fini(&d->ix);
 	dram_heap_fini(&d->side);
 	munmap(d->map, d->map_bytes);
@@ -129,8 +137,10 @@ static uint64_t dram_seg_bytes(const struct store_dram_opts *o)
 {
 	uint64_t bytes = o->segment_bytes;
 
+	/* Whole huge pages: where there is none a device can't read straight into memory. */
 	if (!bytes)
-		bytes = max_t(uint64_t, o->bytes / DRAM_SEGS_WANTED, 2u << 20);
+		bytes = align_up(max_t(uint64_t, o->bytes / DRAM_SEGS_WANTED, HUGEMAP_BYTES),
+				 HUGEMAP_BYTES);
 	return min_t(uint64_t, align_up(bytes, DRAM_SEG_BYTES_MIN), DRAM_SEG_BYTES_MAX);
 }
 
@@ -178,9 +188,10 @@ int store_dram_create(const struct store_dram_opts *o, struct store **s)
 	d->promotes = calloc(DRAM_PROMOTES, sizeof(*d->promotes));
 	d->fetch = calloc(1, sizeof(*d->fetch));
 	prefetch_init(&d->prefetch, o->bytes);
-	if (d->backs && d->promotes && d->fetch)
+	if (d->backs && d->promotes && d->fetch && !dram_ahead_init(d))
 		err = dram_init(d, o);
 	if (err) {
+		dram_ahead_fini(d);
 		free(d->fetch);
 		free(d->promotes);
 		free(d->backs);
@@ -204,6 +215,7 @@ static void dram_destroy(struct store *s)
 	must(!d->nr_pinned && !d->nr_bufs);
 	dram_tables_fini(d);
 	dram_arena_fini(&d->arena);
+	dram_ahead_fini(d);
 	free(d->fetch);
 	free(d->promotes);
 	free(d->backs);
@@ -233,6 +245,9 @@ static void dram_stats(const struct store *s, struct store_stats *st)
 	st->fetched_bytes = counter_get(&c->fetched_bytes);
 	st->fetched_used = counter_get(&c->fetched_used);
 	st->fetched_wasted = counter_get(&c->fetched_wasted);
+	st->ahead_bytes = counter_get(&c->ahead_bytes);
+	st->ahead_used = counter_get(&c->ahead_used);
+	st->ahead_wasted = counter_get(&c->ahead_wasted);
 }
 
 static unsigned dram_list_classes(const struct store *s, struct store_class *to, unsigned max)
@@ -252,7 +267,9 @@ static int dram_step(struct store *s)
 
 static bool dram_is_busy(const struct store *s)
 {
-	return dram_fetch_is_busy((const struct dram *)s);
+	const struct dram *d = (const struct dram *)s;
+
+	return dram_fetch_is_busy(d) || dram_ahead_is_busy(d);
 }
 
 static const struct store_ops dram_ops = {

@@ -19,9 +19,12 @@ struct dram_back {
 	struct dram *d;
 	struct dram_entry *e;
 	uint64_t chunk;
+	uint64_t at_ns; /* of the FILL, in a set with fresh_ns */
 	enum dram_back_state state;
 	bool is_demoted; /* dropped once it is written */
 	bool is_victim;	 /* dropped if it can't be written */
+	bool is_wanted;	 /* a flush waits for it */
+	bool is_dead;	 /* its key was deleted since */
 	/* e is its buffer, and it goes on when that is below (dram_through.c) */
 	struct store_io *put;
 };

@@ -9,9 +9,12 @@
  *
  * Nobody waits for a fetch, so everybody goes before it: a part begins only while no device read
  * that somebody waits for is under way on this reactor, whichever namespace's; while there are
- * such, at most one part a FETCH_PACE_NS, so that a busy reactor's wishes aren't all too late. At
- * most DRAM_FETCHES parts are under way. Room is made as for any promotion, within the share that
- * policy/prefetch grants. Runs on the shard's owner.
+ * such, at most one part a FETCH_PACE_NS, so that a busy reactor's wishes aren't all too late. A
+ * device doesn't take back what it has begun, so between the reads of somebody who asks for one
+ * after the other, FETCH_QUIET_NS from the last of them on, one part at a time is under way, of
+ * all namespaces: that is what the next one may find before it. Else at most DRAM_FETCHES of them.
+ * Room is made as for any promotion, within the share that policy/prefetch grants. Runs on the
+ * shard's owner.
  * tidy: no-test: t_ssd_hint.c has it over a disk
  */
 #include "store/dram/dram_fetch_int.h"
@@ -22,6 +25,7 @@
 #include "base/must.h"
 
 #define FETCH_PACE_NS 4000000ull
+#define FETCH_QUIET_NS 10000000ull
 
 /* ---- the heap -------------------------------------------------------------------------------- */
 
@@ -109,14 +113,24 @@ static enum prefetch_source fetch_unmark(struct dram *d, struct dram_entry *e)
 
 void dram_fetch_used(struct dram *d, struct dram_entry *e)
 {
-	prefetch_used(&d->prefetch, fetch_unmark(d, e), e->len);
+	enum prefetch_source source = fetch_unmark(d, e);
+
+	prefetch_used(&d->prefetch, source, e->len);
 	counter_add(&d->count.fetched_used, e->len);
+	if (source != PREFETCH_AHEAD)
+		return;
+	counter_add(&d->count.ahead_used, e->len);
+	dram_ahead_used(d, e);
 }
 
 void dram_fetch_wasted(struct dram *d, struct dram_entry *e)
 {
-	prefetch_wasted(&d->prefetch, fetch_unmark(d, e), e->len);
+	enum prefetch_source source = fetch_unmark(d, e);
+
+	prefetch_wasted(&d->prefetch, source, e->len);
 	counter_add(&d->count.fetched_wasted, e->len);
+	if (source == PREFETCH_AHEAD)
+		counter_add(&d->count.ahead_wasted, e->len);
 }
 
 /* ---- one ------------------------------------------------------------------------------------- */
@@ -140,6 +154,8 @@ static void fetch_over(struct dram_fetch *f)
 	fetch_mark(d, e, f->wish.source);
 	counter_add(&d->count.fetches, 1);
 	counter_add(&d->count.fetched_bytes, e->len);
+	if (f->wish.source == PREFETCH_AHEAD)
+		counter_add(&d->count.ahead_bytes, e->len);
 }
 
 static bool fetch_goes_on(const struct dram_fetch *f)
@@ -233,10 +249,14 @@ static bool fetch_begin(struct dram *d)
 /* Whoever waits goes first. */
 static bool fetch_may_read(struct dram *d)
 {
-	if (*reactor_waited_reads(d->st.owner) == 0)
-		return true;
-	return !d->fetch->nr_reading &&
-	       reactor_turn_ns(d->st.owner) - d->fetch->last_ns >= FETCH_PACE_NS;
+	uint64_t now_ns = reactor_turn_ns(d->st.owner);
+
+	if (*reactor_waited_reads(d->st.owner))
+		return !*reactor_unwaited_reads(d->st.owner) &&
+		       now_ns - d->fetch->last_ns >= FETCH_PACE_NS;
+	if (d->fetch->waited_ns && now_ns - d->fetch->waited_ns < FETCH_QUIET_NS)
+		return !*reactor_unwaited_reads(d->st.owner);
+	return true;
 }
 
 int dram_fetch_step(struct dram *d)
@@ -246,6 +266,8 @@ int dram_fetch_step(struct dram *d)
 
 	if (!fs->nr_wishes && !fs->nr_busy)
 		return 0;
+	if (*reactor_waited_reads(d->st.owner))
+		fs->waited_ns = reactor_turn_ns(d->st.owner);
 	n += fetch_begin(d);
 	for (uint32_t i = 0; i < DRAM_FETCHES; i++) {
 		if (fs->fetch[i].state != DRAM_FETCH_READY || !fetch_may_read(d))
@@ -296,6 +318,11 @@ int dram_fetch_cancel(struct dram *d, const struct store_key *key)
 		counter_add(&d->count.fetches_dropped, 1);
 	}
 	return f || i >= 0 ? 0 : -ENOENT;
+}
+
+bool dram_fetch_is_wished(struct dram *d, const struct store_key *key)
+{
+	return fetch_find(d, key) || wish_find(d, key) >= 0;
 }
 
 bool dram_fetch_is_busy(const struct dram *d)

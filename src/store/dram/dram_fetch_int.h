@@ -30,7 +30,8 @@ struct dram_fetch {
 };
 
 struct dram_fetch_set {
-	uint64_t last_ns; /* when a part began */
+	uint64_t last_ns;   /* when a part began */
+	uint64_t waited_ns; /* when somebody was last seen to wait for a read */
 	uint32_t nr_busy;
 	uint32_t nr_reading;
 	uint32_t nr_wishes;

@@ -29,6 +29,8 @@ static void get_came(struct store_io *io, int res)
 
 	if (!(io->flags & STORE_NO_TOUCH))
 		dram_promote_after(d, io, res);
+	if (!res && !(io->flags & (STORE_NO_TOUCH | STORE_UNCOUNTED)))
+		dram_ahead_read(d, io);
 	store_done(io, res);
 }
 
@@ -39,6 +41,7 @@ static void get_sized(struct store_io *io, int res)
 	uint64_t ver = io->ver;
 
 	io->ver = dram_frame(io)->ver;
+	io->flags = dram_frame(io)->flags;
 	if (!res)
 		dram_promote_sized(d, io, io->view.value_len, ver);
 	store_down(io, get_came);
@@ -53,18 +56,23 @@ static void get_below(struct dram *d, struct store_io *io)
 		return;
 	}
 	dram_frame(io)->fence = *dram_fence(d, &io->key);
+	dram_frame(io)->at_ns = d->fresh_ns ? reactor_now_ns(d->st.owner) : 0;
 	if (io->flags & STORE_NO_TOUCH || dram_promote_before(d, io)) {
 		store_down(io, get_came);
 		return;
 	}
 	dram_frame(io)->ver = io->ver;
+	dram_frame(io)->flags = io->flags;
+	/* An index on this machine may know it; to ask another one takes as long as the value. */
+	if (dram_is_far(d))
+		io->flags |= STORE_MEM_ONLY;
 	store_down_as(io, STORE_EXIST, get_sized);
 }
 
 void dram_get(struct store *s, struct store_io *io)
 {
 	struct dram *d = dram_enter(s);
-	struct dram_entry *e = dram_index_find(&d->ix, &io->key);
+	struct dram_entry *e = dram_fresh_find(d, &io->key);
 
 	if (!e) {
 		get_below(d, io);
@@ -92,7 +100,7 @@ void dram_get(struct store *s, struct store_io *io)
 void dram_get_exist(struct store *s, struct store_io *io)
 {
 	struct dram *d = dram_enter(s);
-	struct dram_entry *e = dram_index_find(&d->ix, &io->key);
+	struct dram_entry *e = dram_fresh_find(d, &io->key);
 
 	if (!e) {
 		store_down(io, NULL);
@@ -108,7 +116,7 @@ int dram_get_now(struct store *s, const struct store_key *key, unsigned flags,
 		 struct store_view *view)
 {
 	struct dram *d = dram_enter(s);
-	struct dram_entry *e = dram_index_find(&d->ix, key);
+	struct dram_entry *e = dram_fresh_find(d, key);
 
 	if (!e) {
 		if (s->below)
@@ -142,6 +150,9 @@ uint64_t dram_get_look(struct store *s, const struct store_key *const *keys, uns
 	uint32_t no[STORE_LOOK_MAX];
 	uint64_t here = dram_index_look(&d->ix, keys, nr, no);
 
+	for (unsigned i = 0; unlikely(d->fresh_ns) && i < nr; i++)
+		if (here >> i & 1 && dram_fresh_drop(d, &d->ix.slab[no[i]]))
+			here &= ~(1ull << i);
 	*ask = s->below && nr ? ~here & UINT64_MAX >> (64 - nr) : 0;
 	return here;
 }
@@ -161,7 +172,7 @@ static uint32_t match_batch(struct dram *d, struct store_io *io, uint32_t first)
 	if (n)
 		dram_index_look(&d->ix, keys, n, no);
 	for (uint32_t k = 0; k < n; k++) {
-		if (!no[k])
+		if (!no[k] || (unlikely(d->fresh_ns) && dram_fresh_drop(d, &d->ix.slab[no[k]])))
 			continue;
 		io->match.found[at[k]] = STORE_MEMORY;
 		get_touch(d, &d->ix.slab[no[k]], io->flags);

@@ -34,7 +34,7 @@
 #include "store/store.h"
 
 #define DRAM_CHAIN_MAX 64u
-#define DRAM_PINS_MAX ((1u << 24) - 1)
+#define DRAM_PINS_MAX ((1u << 23) - 1)
 #define DRAM_KEYS_MAX (1u << 28)
 
 struct dram_entry {
@@ -47,12 +47,13 @@ struct dram_entry {
 	struct evict_link lru;
 	uint64_t len : 28;
 	uint64_t key_len : 5;
-	uint64_t pins : 24;
+	uint64_t pins : 23;
 	uint64_t is_linked : 1;	 /* the index finds it */
 	uint64_t is_buf : 1;	 /* unpublished, owned by its one view */
 	uint64_t is_dirty : 1;	 /* the tier below hasn't got it yet */
 	uint64_t is_parked : 1;	 /* linked, but taken from the policy until it is unpinned */
 	uint64_t is_back : 1;	 /* a write-back of it is under way, and pins it */
+	uint64_t is_owed : 1;	 /* a flush counts on it, whatever its version */
 	uint64_t is_fetched : 1; /* it came before anybody asked, and nobody has */
 	uint64_t is_rising : 1;	 /* is_buf, and it comes from below: pinned, not owned */
 };

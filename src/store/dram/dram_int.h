@@ -9,6 +9,7 @@
  *   dram_put.c      buf, put, fill, inval, del        dram_through.c  writing through
  *   dram_fetch.c    before it is asked for            dram_hint.c     hints
  *   dram_resize.c   capacity                          dram_copy.c     a chunk, checked
+ *   dram_fresh.c    what others may have changed
  *   dram_arena.c, dram_heap.c, dram_index.c           dram_class.c    of each class
  *
  * How versions hold together when there is a tier below. A put sends INVAL(key, ver) down first and
@@ -39,10 +40,17 @@
 	4096u /* turns without a BUF served and nothing being written after which all fail */
 #define DRAM_BACKS 32u	  /* write-backs under way */
 #define DRAM_PROMOTES 32u /* values on their way up */
+/*
+ * Versions that are made up here, above a tier that gives its own, begin far above what that gives
+ * (to an object, for each write to its group): else another machine's value could have the same
+ * one, and a reader would take pieces of both.
+ */
+#define DRAM_VER_FAR (1ull << 31)
 
 struct dram_back;
 struct dram_promote;
 struct dram_fetch_set;
+struct dram_ahead_set;
 
 /* Of an entry, by its number: what is looked at seldom. */
 struct dram_note {
@@ -61,6 +69,7 @@ struct dram_counters {
 	struct counter capacity, used, value, keys, index;
 	struct counter hits, misses, puts, evictions, evicted_bytes, bad_seals, full, lost, dirty;
 	struct counter fetches, fetches_dropped, fetched_bytes, fetched_used, fetched_wasted;
+	struct counter ahead_bytes, ahead_used, ahead_wasted;
 };
 
 struct dram {
@@ -88,10 +97,12 @@ struct dram {
 	/* dram_back.c */
 	struct dram_back *backs;
 	uint32_t nr_backs;
-	uint32_t back_next; /* whose turn to copy */
+	uint32_t nr_copying; /* of them, those whose turn comes in dram_back_step() */
+	uint32_t back_next;  /* whose turn to copy */
 	struct store_io *flush_head, *flush_tail;
 	uint64_t flush_ver;
 	uint64_t flush_at;
+	uint32_t flush_heirs;
 	int flush_res;
 	/* dram_through.c */
 	bool is_through;     /* what is dirty is written below without being a victim */
@@ -101,8 +112,12 @@ struct dram {
 	struct store_io *through_head, *through_tail; /* puts that wait for a place */
 	uint32_t nr_throughs;			      /* puts on their way below */
 	uint64_t dirty_bytes;
+	/* dram_fresh.c */
+	uint64_t fresh_ns;
+	uint32_t *fresh_ms; /* by entry number: until when it may be answered */
 	/* dram_fetch.c, dram_hint.c */
 	struct dram_fetch_set *fetch;
+	struct dram_ahead_set *ahead; /* dram_ahead.c */
 	struct prefetch prefetch;
 	struct dram_note *notes;
 	bool has_scores;
@@ -123,6 +138,8 @@ struct dram_frame {
 	struct dram_entry *rising; /* a GET: whose memory it brought; pinned until it is taken */
 	uint32_t fence;
 	bool was_here;
+	uint8_t flags;	/* a GET: its own, while another question is asked */
+	uint64_t at_ns; /* when it went down, in a set with fresh_ns */
 	struct dram_entry *e;
 };
 _Static_assert(sizeof(struct dram_frame) <= STORE_FRAME_WORDS * sizeof(uint64_t), "frame fits");
@@ -135,6 +152,12 @@ static inline struct dram *dram_of(struct store *s)
 static inline struct dram_frame *dram_frame(struct store_io *io)
 {
 	return store_scratch(io);
+}
+
+/* Below are other machines: store_ops.is_far */
+static inline bool dram_is_far(const struct dram *d)
+{
+	return d->st.below && d->st.below->ops->is_far;
 }
 
 /* The first verb after the set was built: which share of the hashes is ours. */
@@ -211,6 +234,8 @@ int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_ke
 
 /* Frees one entry: 0; -EBUSY all write-backs are in use; -ENOENT there is none that could go. */
 int dram_room_evict(struct dram *d);
+/* The same, but none that is on its way up: -ENOENT rather. */
+int dram_room_evict_value(struct dram *d);
 /* Answers a BUF, now or when there is room. */
 void dram_room_buf(struct dram *d, struct store_io *io);
 int dram_room_step(struct dram *d);
@@ -226,6 +251,10 @@ int dram_back_start(struct dram *d, struct dram_entry *e, bool is_victim);
 int dram_back_demote(struct dram *d, struct dram_entry *e);
 void dram_back_fill(struct dram *d, struct store_io *io); /* the FILL of one, holding its key */
 void dram_back_flush(struct store *s, struct store_io *io);
+/* e is put over `old`: if a flush counts on that it counts on e from now on. */
+void dram_back_inherit(struct dram *d, const struct dram_entry *old, struct dram_entry *e);
+/* The key was deleted: what is still being written of it is no loss. */
+void dram_back_forget(struct dram *d, const struct store_key *key);
 int dram_back_step(struct dram *d);
 void dram_back_fini(struct dram *d);
 
@@ -261,11 +290,44 @@ int dram_fetch_step(struct dram *d);
 void dram_fetch_used(struct dram *d, struct dram_entry *e);
 void dram_fetch_wasted(struct dram *d, struct dram_entry *e);
 bool dram_fetch_is_busy(const struct dram *d);
+/* Was it wished for, and hasn't come? */
+bool dram_fetch_is_wished(struct dram *d, const struct store_key *key);
+
+/* ---- dram_ahead.c ---- */
+
+int dram_ahead_init(struct dram *d);
+void dram_ahead_fini(struct dram *d);
+uint64_t dram_ahead_cost(void); /* bytes */
+/* A get that somebody waits for has come up with a value. */
+void dram_ahead_read(struct dram *d, const struct store_io *io);
+/* One that was fetched as a neighbour is used. */
+void dram_ahead_used(struct dram *d, const struct dram_entry *e);
+bool dram_ahead_is_busy(const struct dram *d);
 
 /* ---- dram_hint.c ---- */
 
 int dram_hint(struct store *s, const struct store_hint *h);
 uint8_t dram_hint_score(const struct dram *d, const struct dram_entry *e);
+
+/* ---- dram_fresh.c ---- */
+
+int dram_fresh_init(struct dram *d, uint64_t fresh_ns, uint32_t max_keys);
+void dram_fresh_fini(struct dram *d);
+uint64_t dram_fresh_cost(const struct dram *d, uint32_t max_keys);
+/* What it is was so at that time. */
+void dram_fresh_seen(struct dram *d, const struct dram_entry *e, uint64_t at_ns);
+/* May others have changed it since? Then it is dropped, if it is below. */
+bool dram_fresh_drop(struct dram *d, struct dram_entry *e);
+
+/* Of the index what may be answered. */
+static inline struct dram_entry *dram_fresh_find(struct dram *d, const struct store_key *key)
+{
+	struct dram_entry *e = dram_index_find(&d->ix, key);
+
+	if (__builtin_expect(d->fresh_ns != 0, 0) && e && dram_fresh_drop(d, e))
+		return NULL;
+	return e;
+}
 
 /* ---- dram_copy.c ---- */
 

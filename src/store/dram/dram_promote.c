@@ -106,15 +106,18 @@ static struct dram_entry *promote_room(struct dram *d, const struct store_key *k
 		e = dram_value_create(d, key, len, has_meta);
 		if (e)
 			return e;
-		if (dram_room_evict(d))
+		/* Not for another's that is on its way: what a device is writing to isn't free. */
+		if (dram_room_evict_value(d))
 			break;
 	}
 	return NULL;
 }
 
-static struct dram_promote *promote_begin(struct dram *d, const struct store_key *key, uint64_t len,
+static struct dram_promote *promote_begin(struct dram *d, const struct store_io *io, uint64_t len,
 					  uint64_t ver, bool has_meta)
 {
+	const struct store_key *key = &io->key;
+	uint64_t begin_ns = dram_frame((struct store_io *)io)->at_ns;
 	struct dram_promote *p = promote_slot(d);
 	struct dram_entry *e;
 
@@ -134,6 +137,7 @@ static struct dram_promote *promote_begin(struct dram *d, const struct store_key
 		.ver = ver,
 		.fence = *dram_fence(d, key),
 		.used_at = d->promote_clock,
+		.begin_ns = begin_ns,
 		.nr_left = (uint32_t)div_round_up(len, MEM_CHUNK_BYTES),
 	};
 	return p;
@@ -202,7 +206,7 @@ bool dram_promote_before(struct dram *d, struct store_io *io)
 	 * One piece of a short value is copied: it doesn't lie right for a device anyway. So is
 	 * what a tier above has memory for.
 	 */
-	if (io->len <= MEM_CHUNK_BYTES || io->into.st)
+	if ((io->len <= MEM_CHUNK_BYTES && !io->off) || io->into.st)
 		return true;
 	p = promote_find(d, &io->key, dram_frame(io)->fence);
 	if (!p)
@@ -219,7 +223,7 @@ void dram_promote_sized(struct dram *d, struct store_io *io, uint64_t len, uint6
 	    dram_index_find(&d->ix, &io->key) || promote_find(d, &io->key, dram_frame(io)->fence))
 		return;
 	/* With meta, whether there is any or not: it can't be added once somebody looks. */
-	p = promote_begin(d, &io->key, len, ver, true);
+	p = promote_begin(d, io, len, ver, true);
 	if (p)
 		promote_offer_into(d, p, io);
 }
@@ -272,6 +276,7 @@ static void promote_finish(struct dram *d, struct dram_promote *p)
 		promote_cancel(d, p);
 		return;
 	}
+	dram_fresh_seen(d, e, p->begin_ns);
 	p->e = NULL;
 	d->nr_rising--;
 	dram_value_unpin(d, e);
@@ -301,10 +306,12 @@ static void promote_copied(struct dram *d, struct store_io *io)
 		promote_cancel(d, p);
 		p = NULL;
 	}
-	/* A slot is worth while for who reads from the start on. */
-	if (!p && io->off == 0 && io->view.len)
-		p = promote_begin(d, &io->key, io->view.value_len, io->ver,
-				  promote_has_meta(&io->view));
+	/*
+	 * A slot is worth while for who reads from the start on. From far away its parts come in
+	 * any order.
+	 */
+	if (!p && io->view.len && (io->off == 0 || (io->flags & STORE_CONTINUES && dram_is_far(d))))
+		p = promote_begin(d, io, io->view.value_len, io->ver, promote_has_meta(&io->view));
 	if (!p)
 		return;
 	p->used_at = d->promote_clock;

@@ -15,7 +15,8 @@ struct dram_promote {
 	struct store_key key;
 	struct dram_entry *e; /* NULL: free. Pinned once for us */
 	uint64_t ver;
-	uint64_t used_at; /* on d->promote_clock */
+	uint64_t used_at;  /* on d->promote_clock */
+	uint64_t begin_ns; /* when its first get went down, where that matters (dram_fresh.c) */
 	uint32_t fence;
 	uint32_t nr_left; /* chunks */
 	uint64_t have[DRAM_PROMOTE_CHUNKS / 64];

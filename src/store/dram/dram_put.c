@@ -14,7 +14,7 @@
 void dram_put_buf(struct store *s, struct store_io *io)
 {
 	struct dram *d = dram_enter(s);
-	struct dram_entry *e = dram_index_find(&d->ix, &io->key);
+	struct dram_entry *e = dram_fresh_find(d, &io->key);
 
 	/* Hints only: PUT looks again, and asks below. */
 	if (e && io->flags & STORE_IF_ABSENT) {
@@ -65,12 +65,15 @@ int dram_put_publish(struct dram *d, struct dram_entry *e, const struct store_ke
 		if (err)
 			return err;
 	} else {
+		dram_back_inherit(d, old, e);
 		dram_value_drop(d, old);
 	}
 	e->ver = ver;
 	e->is_buf = e->is_rising = false;
 	d->nr_bufs--;
 	dram_value_link(d, e, key->hash);
+	if (d->fresh_ns)
+		dram_fresh_seen(d, e, reactor_now_ns(d->st.owner));
 	d->ver = max_t(uint64_t, d->ver, ver);
 	++*dram_fence(d, key);
 	dram_count(d);
@@ -158,6 +161,10 @@ static void put_inval(struct dram *d, struct store_io *io)
 		return;
 	}
 	++*dram_fence(d, &io->key);
+	if (d->is_acked_below && dram_is_far(d)) {
+		put_publish(d, io, ver);
+		return;
+	}
 	dram_frame(io)->ver = ver;
 	io->ver = ver;
 	store_down_as(io, STORE_INVAL, put_invaled);
@@ -184,7 +191,10 @@ void dram_put(struct store *s, struct store_io *io)
 	bool is_if = io->flags & (STORE_IF_ABSENT | STORE_IF_PRESENT);
 
 	put_entry(d, io);
-	if (is_if && dram_index_find(&d->ix, &io->key))
+	/* Acknowledged by other machines, its conditions are looked at there. */
+	if (d->is_acked_below && dram_is_far(d))
+		is_if = false;
+	if (is_if && dram_fresh_find(d, &io->key))
 		put_existed(io, 0);
 	else if (is_if)
 		store_down_as(io, STORE_EXIST, put_existed);
@@ -265,6 +275,7 @@ static void put_del_ended(struct store_io *io, int res)
 	}
 	if (e)
 		dram_value_drop(d, e);
+	dram_back_forget(d, &io->key);
 	store_done(io, was_here ? 0 : res);
 }
 

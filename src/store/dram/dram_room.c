@@ -16,7 +16,7 @@
 
 #include "base/must.h"
 
-int dram_room_evict(struct dram *d)
+int dram_room_evict_value(struct dram *d)
 {
 	struct dram_entry *e;
 	uint32_t no;
@@ -43,7 +43,14 @@ int dram_room_evict(struct dram *d)
 		dram_value_drop(d, e);
 		return 0;
 	}
-	return dram_promote_cancel_one(d) ? 0 : -ENOENT;
+	return -ENOENT;
+}
+
+int dram_room_evict(struct dram *d)
+{
+	int err = dram_room_evict_value(d);
+
+	return err == -ENOENT && dram_promote_cancel_one(d) ? 0 : err;
 }
 
 /*

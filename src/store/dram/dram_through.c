@@ -31,6 +31,15 @@ static void through_fail(struct dram *d, struct store_io *io, int res)
 	store_done(io, res);
 }
 
+/* Far away it may have been written all the same, or what we have of the key isn't there. */
+static void through_doubt(struct dram *d, const struct store_key *key, int res)
+{
+	struct dram_entry *old = dram_index_find(&d->ix, key);
+
+	if (dram_is_far(d) && res != -EEXIST && old && !old->is_dirty)
+		dram_value_drop(d, old);
+}
+
 static void through_filled(struct store_io *io, int res)
 {
 	struct dram *d = dram_of(io->at);
@@ -40,16 +49,24 @@ static void through_filled(struct store_io *io, int res)
 	if (io->view.st)
 		io->view.st->ops->release(io->view.st, &io->view);
 	++*dram_fence(d, &io->key);
+	if (res == -EBADMSG) {
+		dram_value_drop_bad(d, e);
+		res = -ENOSPC;
+	}
 	if (res) {
+		through_doubt(d, &io->key, res);
 		through_fail(d, io, res);
 		return;
 	}
 	counter_add(&d->count.puts, 1);
+	d->ver = max_t(uint64_t, d->ver, io->ver);
 	io->view = (struct store_view){.ver = io->ver, .value_len = (uint32_t)e->len};
 	if (dram_put_publish(d, e, &io->key, io->ver)) {
 		old = dram_index_find(&d->ix, &io->key);
 		must(!old);
 		dram_value_destroy(d, e);
+	} else {
+		dram_fresh_seen(d, e, dram_frame(io)->at_ns);
 	}
 	store_done(io, 0);
 }
@@ -65,6 +82,7 @@ void dram_through_fill(struct dram_back *b)
 	b->put = NULL;
 	dram_back_free(b);
 	d->nr_throughs--;
+	dram_frame(io)->at_ns = d->fresh_ns ? reactor_now_ns(d->st.owner) : 0;
 	store_down_as(io, STORE_FILL, through_filled);
 }
 

@@ -14,7 +14,11 @@
 
 #include "base/container.h"
 #include "base/must.h"
+#include "store/ssd/ssd_ahead.h"
+#include "store/ssd/ssd_cap.h"
+#include "store/ssd/ssd_head.h"
 #include "store/ssd/ssd_int.h"
+#include "store/ssd/ssd_look.h"
 #include "store/store_make.h"
 
 #define SSD_KEY_MEAN 16384u /* bytes of the file per entry that there is room for */
@@ -105,13 +109,14 @@ static int ssd_step(struct store *st)
 	struct ssd *s = ssd_of(st);
 
 	return ssd_recover_step(s) + ssd_evict_step(s) + ssd_log_step(s) + ssd_slot_step(s) +
-	       ssd_room_step(s);
+	       ssd_ahead_step(s) + ssd_look_step(s) + ssd_room_step(s);
 }
 
 static bool ssd_is_busy(const struct store *st)
 {
 	const struct ssd *s = (const struct ssd *)st;
-	bool is = s->nr_busy || s->sync.is_busy || s->verify.unit || ssd_read_is_busy(s);
+	bool is = s->nr_busy || s->sync.is_busy || s->verify.unit || ssd_read_is_busy(s) ||
+		  ssd_ahead_is_busy(s);
 
 	for (uint32_t i = 0; i < SSD_STREAMS; i++)
 		is |= s->stream[i].nr_units || !list_is_empty(&s->stream[i].waiting);
@@ -121,6 +126,7 @@ static bool ssd_is_busy(const struct store *st)
 static void ssd_free(struct ssd *s)
 {
 	ssd_recover_fini(s);
+	ssd_ahead_fini(s);
 	ssd_evict_fini(s);
 	ssd_health_fini(s);
 	ssd_room_fini(s);
@@ -141,7 +147,7 @@ static void ssd_destroy(struct store *st)
 	struct ssd *s = ssd_of(st);
 	struct ssd_dev *dev = s->dev;
 
-	must(!s->buf_head && !s->kill_head);
+	must(!s->buf_head && !s->kill_head && !s->list_head);
 	ssd_read_fini(s);
 	ssd_recover_close(s);
 	ssd_free(s);
@@ -169,6 +175,7 @@ static const struct store_ops ssd_ops = {
 	.meta = ssd_value_meta,
 	.release = ssd_release,
 	.hint = ssd_read_hint,
+	.ahead = ssd_ahead,
 	.prefetch = ssd_prefetch,
 	.stats = ssd_stats,
 	.health = ssd_health_get,
@@ -221,6 +228,8 @@ static int ssd_tables(struct ssd *s)
 		err = ssd_unit_init(s);
 	if (!err)
 		err = ssd_stream_init(s);
+	if (!err)
+		err = ssd_ahead_init(s);
 	return err ? err : ssd_evict_init(s);
 }
 
@@ -254,6 +263,8 @@ int store_ssd_create(const struct store_ssd_opts *o, struct store **out)
 	ssd_read_init(s);
 	if (!o->dev)
 		err = ssd_health_room(o);
+	if (!o->dev && !err)
+		err = ssd_cap_check(o);
 	if (!o->dev && !err)
 		err = ssd_dev_open(o->path, o->bytes, &s->dev);
 	if (err) {

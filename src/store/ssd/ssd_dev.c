@@ -186,12 +186,18 @@ static int dev_size(struct ssd_dev *dev)
 	return 0;
 }
 
-/* What direct reads must be multiples of: tried, because not every kernel that has it tells. */
+/*
+ * What direct reads and their memory must be multiples of: tried, because not every kernel that has
+ * it tells.
+ */
 static void dev_grain(struct ssd_dev *dev)
 {
-	void *buf = aligned_alloc(DEV_BLOCK, DEV_BLOCK);
+	uint8_t *buf = aligned_alloc(DEV_BLOCK, 2 * DEV_BLOCK);
 
-	dev->read_bytes = DEV_BLOCK;
+	dev->read_bytes = dev->mem_bytes = DEV_BLOCK;
+	if (buf && dev->bytes >= DEV_BLOCK &&
+	    pread(dev->fd, buf + DEV_SECTOR, DEV_BLOCK, 0) == DEV_BLOCK)
+		dev->mem_bytes = DEV_SECTOR;
 	if (buf && dev->bytes >= DEV_BLOCK &&
 	    pread(dev->fd, buf, DEV_SECTOR, DEV_SECTOR) == DEV_SECTOR)
 		dev->read_bytes = DEV_SECTOR;

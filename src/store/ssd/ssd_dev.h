@@ -24,6 +24,7 @@ struct ssd_dev {
 	int fd;
 	uint64_t bytes;
 	uint32_t read_bytes; /* reads may begin and end at any multiple; 0: of SSD_BLOCK */
+	uint32_t mem_bytes;  /* likewise memory may begin */
 };
 
 /*

@@ -36,14 +36,21 @@ static void evict_over(struct ssd *s, enum ssd_seg_state state)
 	ssd_seg_set(s, s->evict.seg, state);
 }
 
+static void evict_lose(struct ssd *s)
+{
+	s->evict.nr_failed = 0;
+	evict_over(s, SSD_SEALED);
+	ssd_seg_lose(s, s->evict.seg,
+		     "a segment of the SSD tier can't be emptied: not used again before a restart");
+}
+
 static void evict_abort(struct ssd *s)
 {
 	if (++s->evict.nr_failed < EVICT_FAILS) {
 		evict_over(s, SSD_SEALED);
 		return;
 	}
-	s->evict.nr_failed = 0;
-	evict_over(s, SSD_LOST);
+	evict_lose(s);
 }
 
 /* ---- saving a value -------------------------------------------------------------------------- */
@@ -74,6 +81,8 @@ static void save_written(struct ssd_append *a, int res)
 	if (a->epoch && e && e->seg == r->seg && e->off == r->off) {
 		p.is_ghost = res < 0 || e->is_ghost;
 		ssd_seg_enter(s, &r->key, &p);
+	} else if (a->epoch && e) {
+		ssd_seg_twin(s, e->seg, a->epoch); /* was put over meanwhile */
 	}
 	save_over(s);
 }
@@ -179,6 +188,10 @@ static void tomb_written(struct ssd_append *a, int res)
 	evict_run(s);
 }
 
+/*
+ * Each copy goes on in the stream that it has come by, so that no segment ever holds both. One that
+ * doesn't say which it is (an older daemon's) is a second one from now on.
+ */
 static bool tomb_start(struct ssd *s, const struct ssd_rec_info *ri)
 {
 	uint8_t i = 0;
@@ -192,11 +205,12 @@ static bool tomb_start(struct ssd *s, const struct ssd_rec_info *ri)
 	s->evict.tombs[i] = (struct ssd_append){
 		.done = tomb_written,
 		.ri = *ri,
-		.stream = SSD_COLD,
+		.stream = ri->copy == 1 ? SSD_DATA : SSD_COLD,
 		.wants_proof = true,
 		.is_saved = true,
 		.slot = i,
 	};
+	s->evict.tombs[i].ri.copy = ri->copy == 1 ? 1 : 2;
 	ssd_log_append(s, &s->evict.tombs[i]);
 	return true;
 }
@@ -220,7 +234,8 @@ static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t of
 	struct ssd_entry *e;
 
 	if (ri->kind == SSD_REC_TOMB)
-		return !ssd_seg_has_older(s, ev->seg, ri->barrier) || tomb_start(s, ri);
+		return (s->has_clean_past && !ssd_seg_is_new(s, ev->seg)) ||
+		       !ssd_seg_has_older(s, ev->seg, ri->barrier) || tomb_start(s, ri);
 	e = ssd_seg_live(s, &ri->key);
 	if (!e || e->seg != ev->seg || e->off != off)
 		return true;
@@ -230,7 +245,7 @@ static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t of
 	return true;
 }
 
-/* Its record is gone; an equal one may lie in a segment that should have gone before and didn't. */
+/* Its record is gone; another may lie in a segment that goes later, or should have gone before. */
 static void evict_drop(struct ssd *s, struct ssd_entry *e)
 {
 	struct ssd_place p = {.ver = e->ver, .is_ghost = true};
@@ -266,7 +281,7 @@ static bool evict_line(struct ssd *s, const struct ssd_line *line)
 	return true;
 }
 
-/* A block that can't be trusted is passed over: its entries are found by a walk. */
+/* One that can't be trusted is passed over: entries are found by a walk, tombstones are not. */
 static bool evict_block_is_good(struct ssd *s, uint32_t i)
 {
 	struct ssd_evict *ev = &s->evict;
@@ -276,6 +291,14 @@ static bool evict_block_is_good(struct ssd *s, uint32_t i)
 
 	return ssd_format_footer_check(&ev->buf[i], &b, &index, &nr) >= 0 &&
 	       index == ev->block + i && nr == nr_all;
+}
+
+/* A tombstone that is named there may be the only copy: the segment stays. Counted once. */
+static void evict_distrust(struct ssd *s, enum store_error what)
+{
+	if (!s->evict.err)
+		ssd_health_error(s, what);
+	s->evict.err = -EIO;
 }
 
 /* True: all loaded lines are done. */
@@ -288,7 +311,12 @@ static bool evict_lines(struct ssd *s)
 
 		if (i >= ev->nr_loaded)
 			return true;
-		if ((k == 0 && !evict_block_is_good(s, i)) || k >= le32_get(ev->buf[i].nr_lines)) {
+		if (k == 0 && !evict_block_is_good(s, i)) {
+			evict_distrust(s, STORE_ERROR_WRONG);
+			ev->line = (i + 1) * SSD_LINES;
+			continue;
+		}
+		if (k >= le32_get(ev->buf[i].nr_lines)) {
 			ev->line = (i + 1) * SSD_LINES;
 			continue;
 		}
@@ -307,12 +335,11 @@ static void evict_retired(struct ssd_unit *u, int res)
 
 	s->nr_busy--;
 	if (res < 0) {
-		s->evict.nr_failed = 0;
-		evict_over(s, SSD_LOST);
+		evict_lose(s);
 		return;
 	}
 	s->evict.is_second = true;
-	s->evict.older = s->segs[s->evict.seg].has_twins ? ssd_seg_last_older(s, s->evict.seg) : -1;
+	s->evict.older = ssd_seg_last_twin(s, s->evict.seg);
 	s->evict.block = 0;
 	evict_load(s);
 }
@@ -341,8 +368,10 @@ static void evict_loaded(struct io_req *req, int res)
 	struct ssd *s = container_of(req, struct ssd, evict.req);
 
 	/* What didn't come is zeros, which no block is. */
-	if (res < 0 || (size_t)res != s->evict.iov.iov_len)
+	if (res < 0 || (size_t)res != s->evict.iov.iov_len) {
 		memset(s->evict.buf, 0, s->evict.iov.iov_len);
+		evict_distrust(s, STORE_ERROR_READ);
+	}
 	s->evict.state = SSD_EVICT_LINES;
 	evict_run(s);
 }
@@ -366,6 +395,27 @@ static void evict_load(struct ssd *s)
 	reactor_io(s->st.owner, &ev->req);
 }
 
+/*
+ * One has become free. What it had to keep may have cost as much as it gave, and where that goes on
+ * for a whole round all that is there is needed: there is no room for what waits, and won't be.
+ */
+static void evict_vain(struct ssd *s)
+{
+	bool is_waited_for = false;
+
+	for (uint32_t i = 0; i < SSD_STREAMS; i++)
+		is_waited_for |= !list_is_empty(&s->stream[i].waiting);
+	s->evict.nr_vain = is_waited_for ? s->evict.nr_vain + 1 : 0;
+	if (s->evict.nr_vain <= s->nr_segs)
+		return;
+	for (uint32_t i = 0; i < SSD_STREAMS; i++) {
+		if (!ssd_log_is_stuck(s, i))
+			continue;
+		s->evict.nr_vain = 0;
+		ssd_stream_fail(s, i, -ENOSPC);
+	}
+}
+
 static void evict_walk(struct ssd *s)
 {
 	struct ssd_evict *ev = &s->evict;
@@ -383,6 +433,7 @@ static void evict_walk(struct ssd *s)
 	ev->nr_failed = 0;
 	ev->is_wanted = false;
 	evict_over(s, ssd_health_bury(s, ev->seg) ? SSD_DEAD : SSD_FREE);
+	evict_vain(s);
 }
 
 static void evict_run(struct ssd *s)
@@ -447,17 +498,28 @@ static bool evict_is_coming(const struct ssd *s)
 	return false;
 }
 
+/* What it saves has filled all that was kept for it: nothing becomes free before it is over. */
+static void evict_unstick(struct ssd *s, uint32_t stream)
+{
+	struct ssd_append *a = list_first_entry(&s->stream[stream].waiting, struct ssd_append,
+						node);
+
+	if (!a->is_saved)
+		return;
+	list_del(&a->node);
+	a->done(a, -ENOSPC);
+}
+
 int ssd_evict_step(struct ssd *s)
 {
 	struct ssd_evict *ev = &s->evict;
 
 	for (uint32_t i = 0; i < SSD_STREAMS; i++)
 		if (ssd_log_is_stuck(s, i) && !evict_is_coming(s))
-			ssd_log_fail(s, i, -ENOSPC);
-	/* What it saves has filled all that was kept for it. */
-	if (ev->state == SSD_EVICT_LINES && !ev->is_second && !s->nr_free &&
-	    ssd_log_is_stuck(s, SSD_COLD))
-		ssd_log_fail(s, SSD_COLD, -ENOSPC);
+			ssd_stream_fail(s, i, -ENOSPC);
+	for (uint32_t i = 0; i < SSD_STREAMS; i++)
+		if (ev->state == SSD_EVICT_LINES && !ev->is_second && ssd_log_is_stuck(s, i))
+			evict_unstick(s, i);
 	if (ev->state != SSD_EVICT_LINES && ev->state != SSD_EVICT_WALK)
 		return 0;
 	if (ev->val || (ev->nr_out && ev->line / SSD_LINES >= ev->nr_loaded))

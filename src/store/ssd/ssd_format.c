@@ -29,13 +29,38 @@ static uint32_t format_crc(const uint8_t *p, uint32_t n, uint32_t at)
 
 /* ---- superblock ------------------------------------------------------------------------------ */
 
+static void roster_put(struct ssd_super *s, const struct ssd_roster *r)
+{
+	le64_put(s->roster.life, r->life);
+	s->roster.nr = r->nr;
+	s->roster.present = r->present;
+	for (unsigned i = 0; i < r->nr; i++) {
+		le64_put(s->roster.member[i][0], r->member[i].id);
+		le64_put(s->roster.member[i][1], r->member[i].folder);
+	}
+}
+
+static bool roster_get(const struct ssd_super *s, struct ssd_roster *r)
+{
+	r->life = le64_get(s->roster.life);
+	r->nr = s->roster.nr;
+	r->present = s->roster.present;
+	if (r->nr > SSD_ROSTER_MAX || (r->nr > 0) != (r->life > 0) || r->present >> r->nr)
+		return false;
+	for (unsigned i = 0; i < r->nr; i++) {
+		r->member[i].id = le64_get(s->roster.member[i][0]);
+		r->member[i].folder = le64_get(s->roster.member[i][1]);
+	}
+	return true;
+}
+
 void ssd_format_super(const struct ssd_super_info *si, uint8_t image[SSD_BLOCK])
 {
 	struct ssd_super *s = (struct ssd_super *)image;
 
 	memset(s, 0, sizeof(*s));
 	memcpy(s->magic, super_magic, 8);
-	le32_put(s->version, SSD_VERSION);
+	le32_put(s->version, si->roster.life ? SSD_VERSION : SSD_VERSION_ALONE);
 	memcpy(s->uuid, si->uuid, 16);
 	memcpy(s->owner, si->owner, 16);
 	le64_put(s->generation, si->generation);
@@ -46,6 +71,7 @@ void ssd_format_super(const struct ssd_super_info *si, uint8_t image[SSD_BLOCK])
 	le16_put(s->nr_shards, si->nr_shards);
 	le16_put(s->shard, si->shard);
 	memcpy(s->name, si->name, sizeof(s->name));
+	roster_put(s, &si->roster);
 	le16_put(s->nr_dead, (uint16_t)si->nr_dead);
 	for (uint32_t i = 0; i < si->nr_dead; i++)
 		le32_put(s->dead[i], si->dead[i]);
@@ -86,7 +112,8 @@ int ssd_format_super_check(const uint8_t image[SSD_BLOCK], struct ssd_super_info
 	out.nr_dead = le16_get(s->nr_dead);
 	memcpy(out.name, s->name, sizeof(out.name));
 	out.name[sizeof(out.name) - 1] = 0;
-	if (le64_get(s->seg_first) != SSD_HEAD_BYTES || !super_geometry_is_good(&out))
+	if (le64_get(s->seg_first) != SSD_HEAD_BYTES || !super_geometry_is_good(&out) ||
+	    !roster_get(s, &out.roster))
 		return -EINVAL;
 	for (uint32_t i = 0; i < out.nr_dead; i++)
 		out.dead[i] = le32_get(s->dead[i]);
@@ -103,7 +130,7 @@ void ssd_format_seg(const uint8_t uuid[16], uint32_t seg, enum ssd_seg_kind kind
 
 	memset(image, 0, SSD_BLOCK);
 	memcpy(h->magic, seg_magic, 8);
-	le32_put(h->version, SSD_VERSION);
+	le32_put(h->version, SSD_VERSION_ALONE);
 	memcpy(h->uuid, uuid, 16);
 	le64_put(h->epoch, b->epoch);
 	le64_put(h->salt, b->salt);
@@ -121,7 +148,7 @@ int ssd_format_seg_check(const uint8_t image[SSD_BLOCK], const uint8_t uuid[16],
 
 	if (memcmp(h->magic, seg_magic, 8) || memcmp(h->uuid, uuid, 16) ||
 	    le64_get(h->addr) != b->addr || h->kind < SSD_SEG_FREE || h->kind > SSD_SEG_CLOSED ||
-	    le16_get(h->cipher) || le32_get(h->version) > SSD_VERSION)
+	    le16_get(h->cipher) || le32_get(h->version) > SSD_VERSION_ALONE)
 		return -EINVAL;
 	if (le32_get(h->crc) != format_crc(image, sizeof(*h), offsetof(struct ssd_seg_head, crc)))
 		return -EINVAL;
@@ -165,7 +192,8 @@ void ssd_format_rec(const struct ssd_rec_info *ri, const uint64_t *seals, const 
 	le16_put(r->head_len, (uint16_t)len);
 	r->kind = (uint8_t)ri->kind;
 	r->key_len = ri->key.len;
-	le32_put(r->flags, has_meta ? SSD_REC_HAS_META : 0);
+	le32_put(r->flags,
+		 (has_meta ? SSD_REC_HAS_META : 0) | (uint32_t)ri->copy << SSD_REC_COPY_SHIFT);
 	le64_put(r->epoch, b->epoch);
 	le64_put(r->salt, b->salt);
 	le64_put(r->addr, b->addr);
@@ -234,6 +262,8 @@ int ssd_format_rec_check(const uint8_t *image, uint32_t room, const struct ssd_b
 	ri.payload_len = le32_get(r->payload_len);
 	ri.nr_seals = le16_get(r->nr_seals);
 	ri.has_meta = le32_get(r->flags) & SSD_REC_HAS_META;
+	if (ri.kind == SSD_REC_TOMB)
+		ri.copy = le32_get(r->flags) >> SSD_REC_COPY_SHIFT & SSD_REC_COPY_MASK;
 	if (!rec_is_sane(r, &ri))
 		return -EINVAL;
 	*out = ri;
@@ -303,6 +333,7 @@ void ssd_format_line(const struct ssd_rec_info *ri, uint32_t off, struct ssd_lin
 	le32_put(line->value_len, ri->value_len);
 	line->kind = (uint8_t)ri->kind;
 	line->key_len = ri->key.len;
+	line->copy = ri->copy;
 	if (ri->meta)
 		le16_put(line->cls, ri->meta->cls);
 }
@@ -320,8 +351,9 @@ bool ssd_format_line_get(const struct ssd_line *line, struct ssd_rec_info *ri, u
 	ri->ver = le64_get(line->ver);
 	ri->barrier = le64_get(line->barrier);
 	ri->value_len = le32_get(line->value_len);
+	ri->copy = line->copy & SSD_REC_COPY_MASK;
 	*off = le32_get(line->off);
-	return ri->value_len <= 128u << 20;
+	return ri->value_len <= 128u << 20 && ri->ver <= SSD_VER_MAX;
 }
 
 void ssd_format_footer(struct ssd_footer *f, uint32_t index, uint32_t nr, uint32_t nr_lines,
@@ -337,6 +369,7 @@ void ssd_format_footer(struct ssd_footer *f, uint32_t index, uint32_t nr, uint32
 	le32_put(f->index, index);
 	le32_put(f->nr_blocks, nr);
 	le32_put(f->nr_lines, nr_lines);
+	f->how = b->how;
 	le32_put(f->crc, format_crc((uint8_t *)f, sizeof(*f), offsetof(struct ssd_footer, crc)));
 }
 

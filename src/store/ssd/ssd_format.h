@@ -22,7 +22,9 @@
 
 #include "store/store.h"
 
-#define SSD_VERSION 1u
+#define SSD_VERSION 2u		  /* the highest that is understood; */
+#define SSD_VERSION_ALONE 1u	  /* of a superblock without a roster, and of all else */
+#define SSD_ROSTER_MAX 8u	  /* devices of a shard */
 #define SSD_BLOCK 4096u		  /* unit of I/O and of writing in place */
 #define SSD_GRANULE 64u		  /* records begin on one */
 #define SSD_HEAD_BYTES (1u << 20) /* before segment 0 */
@@ -50,11 +52,18 @@ struct ssd_super {
 	uint8_t nr_dead[2];
 	uint8_t key_id[16]; /* of the cipher's key; zero */
 	uint8_t name[64];   /* of the namespace */
-	uint8_t reserved[144];
+	struct {
+		uint8_t life[8]; /* 0: there is none, and zeros follow */
+		uint8_t nr;
+		uint8_t present; /* bit i: member i took part in that life */
+		uint8_t reserved[6];
+		uint8_t member[SSD_ROSTER_MAX][2][8]; /* id of its file, hash of its folder */
+	} roster;
 	uint8_t dead[SSD_DEAD_MAX][4]; /* segments never to be read or written again */
 };
 _Static_assert(sizeof(struct ssd_super) == SSD_BLOCK, "a superblock is a block");
 _Static_assert(offsetof(struct ssd_super, dead) == 320, "dead list");
+_Static_assert(offsetof(struct ssd_super, roster) == 176, "roster");
 
 enum ssd_seg_kind {
 	SSD_SEG_FREE = 1,   /* nothing in it counts */
@@ -92,7 +101,7 @@ struct ssd_rec {
 	uint8_t head_len[2]; /* this, meta and seals */
 	uint8_t kind;
 	uint8_t key_len;
-	uint8_t flags[4]; /* SSD_REC_HAS_META */
+	uint8_t flags[4]; /* SSD_REC_HAS_META; of a tombstone: SSD_REC_COPY */
 	uint8_t epoch[8];
 	uint8_t salt[8];
 	uint8_t addr[8]; /* of this record in the file */
@@ -112,6 +121,9 @@ struct ssd_rec {
 };
 _Static_assert(sizeof(struct ssd_rec) == 128, "size of a record's head");
 #define SSD_REC_HAS_META 1u
+#define SSD_REC_COPY_SHIFT 1u /* two bits: which copy, 1 or 2; 0: not told (an older daemon) */
+#define SSD_REC_COPY_MASK 3u
+#define SSD_VER_MAX (UINT64_MAX >> 1) /* of a line that counts: higher ones can be given after it */
 #define SSD_META_BYTES 80u
 #define SSD_REC_HEAD_MAX (sizeof(struct ssd_rec) + SSD_META_BYTES + SSD_PIECE_SEALS * 8)
 
@@ -127,10 +139,17 @@ struct ssd_line {
 	uint8_t kind; /* SSD_REC_VOID: was never written whole */
 	uint8_t key_len;
 	uint8_t cls[2];
-	uint8_t reserved[4];
+	uint8_t copy; /* of a tombstone, as in the record */
+	uint8_t reserved[3];
 };
 _Static_assert(sizeof(struct ssd_line) == 48, "size of a line");
 #define SSD_LINES 84u /* of one block */
+
+enum ssd_foot_how {
+	SSD_FOOT_UNTOLD = 0,  /* by an older daemon */
+	SSD_FOOT_WRITTEN = 1, /* by who wrote the records, once they were durable */
+	SSD_FOOT_SCANNED = 2, /* after a crash, of what was found by going through the segment */
+};
 
 struct ssd_footer {
 	uint8_t magic[4];
@@ -141,12 +160,32 @@ struct ssd_footer {
 	uint8_t index[4];     /* which block this is, */
 	uint8_t nr_blocks[4]; /* of how many; the last one ends with the segment */
 	uint8_t nr_lines[4];  /* in this block */
-	uint8_t reserved[20];
+	uint8_t how;	      /* enum ssd_foot_how */
+	uint8_t reserved[19];
 	struct ssd_line line[SSD_LINES];
 };
 _Static_assert(sizeof(struct ssd_footer) == SSD_BLOCK, "a footer is made of blocks");
+_Static_assert(offsetof(struct ssd_footer, how) == 44, "how a footer came about");
+
+/*
+ * Where blocks of a footer are kept while they are written again in place: block i at i modulo
+ * SSD_FOOT_COPIES, with the address that it has in its footer.
+ */
+#define SSD_FOOT_COPY_ADDR (640u << 10)
+#define SSD_FOOT_COPIES 16u
 
 /* ---- in memory ---- */
+
+/* The devices of a shard, as one life of them knew it: ssd_roster.h. */
+struct ssd_roster {
+	uint64_t life; /* grows; 0: this file has always been alone */
+	uint8_t nr;
+	uint8_t present;
+	struct {
+		uint64_t id;
+		uint64_t folder;
+	} member[SSD_ROSTER_MAX];
+};
 
 struct ssd_super_info {
 	uint8_t uuid[16];
@@ -158,6 +197,7 @@ struct ssd_super_info {
 	uint16_t nr_shards;
 	uint16_t shard;
 	char name[64];
+	struct ssd_roster roster;
 	uint32_t nr_dead;
 	uint32_t dead[SSD_DEAD_MAX];
 };
@@ -168,6 +208,7 @@ struct ssd_bind {
 	uint64_t salt;
 	uint64_t addr; /* of the segment's first byte, or of the structure's own */
 	uint64_t low;  /* of a segment's head alone */
+	uint8_t how;   /* of a footer alone: enum ssd_foot_how */
 };
 
 struct ssd_rec_info {
@@ -182,6 +223,7 @@ struct ssd_rec_info {
 	uint32_t nr_seals;
 	const struct store_meta *meta; /* encode: NULL = none. decode: see ssd_format_rec_meta() */
 	bool has_meta;
+	uint8_t copy; /* of a tombstone */
 };
 
 void ssd_format_super(const struct ssd_super_info *si, uint8_t image[SSD_BLOCK]);

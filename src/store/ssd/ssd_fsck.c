@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/container.h"
+#include "base/le.h"
 #include "store/ssd/ssd_fsck_int.h"
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -112,6 +113,19 @@ const uint8_t *ssd_fsck_at(struct fsck *f, uint64_t addr, uint32_t len, uint32_t
 
 /* ---- superblocks ----------------------------------------------------------------------------- */
 
+static void super_roster(const struct ssd_super_info *si, struct ssd_fsck_super *out)
+{
+	const struct ssd_roster *r = &si->roster;
+
+	out->life = r->life;
+	out->nr_devices = r->nr ? r->nr : 1;
+	for (unsigned i = 0; i < r->nr; i++) {
+		if (r->member[i].id == le64_get(si->uuid))
+			out->device = i;
+		out->nr_away += !(r->present >> i & 1);
+	}
+}
+
 static void super_tell(const struct fsck *f, const struct ssd_super_info *si,
 		       struct ssd_fsck_super *out)
 {
@@ -126,6 +140,7 @@ static void super_tell(const struct fsck *f, const struct ssd_super_info *si,
 		memcpy(out->name, si->name, sizeof(out->name));
 		memcpy(out->uuid, si->uuid, 16);
 		memcpy(out->owner, si->owner, 16);
+		super_roster(si, out);
 	}
 	if (f->o->ops && f->o->ops->super)
 		f->o->ops->super(f->o->arg, out);
@@ -330,6 +345,8 @@ static int fsck_all(struct fsck *f)
 	f->segs = calloc(f->super.nr_segs, sizeof(*f->segs));
 	if (!f->segs)
 		return -ENOMEM;
+	memcpy(f->copies, ssd_fsck_at(f, SSD_FOOT_COPY_ADDR, SSD_FOOT_COPIES * SSD_BLOCK, 0),
+	       SSD_FOOT_COPIES * SSD_BLOCK);
 	err = segs_check(f);
 	f->is_told = true;
 	if (!err && f->has_no_memory)
@@ -345,10 +362,12 @@ int ssd_fsck(int fd, const struct ssd_fsck_opts *o, struct ssd_fsck_total *total
 	*total = (struct ssd_fsck_total){0};
 	f.win = aligned_alloc(SSD_BLOCK, FSCK_WINDOW_BYTES);
 	f.foot = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
-	if (f.win && f.foot)
+	f.copies = aligned_alloc(SSD_BLOCK, SSD_FOOT_COPIES * SSD_BLOCK);
+	if (f.win && f.foot && f.copies)
 		err = fsck_all(&f);
 	vec_fini(&f.bad);
 	free(f.segs);
+	free(f.copies);
 	free(f.foot);
 	free(f.win);
 	return err;

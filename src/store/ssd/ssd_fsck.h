@@ -29,6 +29,9 @@ struct ssd_fsck_super {
 	uint16_t shard, nr_shards;
 	char name[64];
 	uint8_t uuid[16], owner[16];
+	/* Of the devices that its shard lies on, as the last life that it knows of had them. */
+	uint64_t life; /* 0: it has always been alone */
+	unsigned device, nr_devices, nr_away;
 };
 
 enum ssd_fsck_state {

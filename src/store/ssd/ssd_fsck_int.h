@@ -25,6 +25,8 @@ struct fsck_seg {
 	uint64_t salt;
 	uint32_t nr_blocks; /* of its footer; 0: it is gone through */
 	uint8_t state;	    /* enum ssd_fsck_state */
+	uint8_t how;	    /* enum ssd_foot_how */
+	bool is_closed;	    /* by its head */
 };
 
 struct fsck_slot;
@@ -40,10 +42,12 @@ struct fsck {
 	uint64_t win_addr;
 	uint32_t win_len;
 	struct ssd_footer *foot;
-	uint32_t eio_seg;	  /* the segment of which it was said last that it can't be read */
-	bool is_told;		  /* the first pass is over: what can't be read was told */
-	struct ssd_fsck_seg *out; /* of the segment that the first pass is at */
-	uint64_t min_epoch;	  /* of the segments that hold something, */
+	struct ssd_footer *copies; /* of blocks that were being written again */
+	bool has_copied;	   /* one of them was needed, of this segment */
+	uint32_t eio_seg;	   /* the segment of which it was said last that it can't be read */
+	bool is_told;		   /* the first pass is over: what can't be read was told */
+	struct ssd_fsck_seg *out;  /* of the segment that the first pass is at */
+	uint64_t min_epoch;	   /* of the segments that hold something, */
 	uint32_t min_seg;
 	uint64_t min_epoch2; /* and of the others but that */
 	VEC(uint64_t)

@@ -37,12 +37,29 @@ static bool footer_shows(const struct ssd_footer *foot, const struct ssd_bind *b
 	return nr >= 3;
 }
 
+/* As it lies there or, where a crash has torn it, as it lies among the copies. */
+static const struct ssd_footer *footer_at(struct fsck *f, uint32_t seg, uint64_t addr)
+{
+	const struct ssd_footer *foot = (const void *)ssd_fsck_at(f, addr, SSD_BLOCK, 0);
+	struct ssd_bind b = seg_bind(f, seg, addr);
+	uint32_t index, nr;
+
+	if (!f->segs[seg].is_closed || ssd_format_footer_check(foot, &b, &index, &nr) >= 0)
+		return foot;
+	for (uint32_t i = 0; i < SSD_FOOT_COPIES; i++) {
+		if (ssd_format_footer_check(&f->copies[i], &b, &index, &nr) < 0)
+			continue;
+		f->has_copied = true;
+		return &f->copies[i];
+	}
+	return foot;
+}
+
 static int footer_block(struct fsck *f, uint32_t seg, uint64_t addr, uint32_t *index, uint32_t *nr)
 {
 	struct ssd_bind b = seg_bind(f, seg, addr);
 
-	return ssd_format_footer_check((const void *)ssd_fsck_at(f, addr, SSD_BLOCK, 0), &b, index,
-				       nr);
+	return ssd_format_footer_check(footer_at(f, seg, addr), &b, index, nr);
 }
 
 /* How many blocks; 0: there is none that is whole, and does something show that there was one? */
@@ -88,7 +105,7 @@ static void lines_of_footer(struct fsck *f, uint32_t seg, fsck_line_fn *fn)
 	for (uint32_t i = 0; i < f->segs[seg].nr_blocks; i++, addr += SSD_BLOCK) {
 		n = footer_block(f, seg, addr, &index, &nr);
 		/* The window moves while lines are looked at. */
-		memcpy(f->foot, ssd_fsck_at(f, addr, SSD_BLOCK, 0), SSD_BLOCK);
+		memcpy(f->foot, footer_at(f, seg, addr), SSD_BLOCK);
 		for (int k = 0; k < n; k++) {
 			const struct ssd_line *line = &f->foot->line[k];
 
@@ -123,6 +140,8 @@ static void lines_of_records(struct fsck *f, uint32_t seg, fsck_line_fn *fn)
 			next = pos + SSD_GRANULE;
 			continue;
 		}
+		if (f->segs[seg].is_closed && ri.kind != SSD_REC_TOMB)
+			continue;
 		ri.key.hash = hash_key(ri.key.b, ri.key.len);
 		fn(f, seg, &ri, (uint32_t)(pos / SSD_GRANULE));
 	}
@@ -142,7 +161,8 @@ static void entry_bad(struct fsck *f, uint32_t seg, const struct ssd_rec_info *r
 		      const char *what)
 {
 	struct ssd_fsck_seg *out = f->out;
-	bool is_torn = out->state != SSD_FSCK_SEALED && what[0] == '+';
+	bool is_written = f->segs[seg].how == SSD_FOOT_WRITTEN || out->state == SSD_FSCK_SEALED;
+	bool is_torn = !is_written && what[0] == '+';
 	char key[PARSE_KEY_TEXT_BYTES];
 
 	what += what[0] == '+';
@@ -235,16 +255,20 @@ void ssd_fsck_seg_check(struct fsck *f, uint32_t seg, bool is_closed, struct ssd
 	uint64_t end = out->addr + f->super.seg_bytes - SSD_BLOCK;
 	bool shows = false;
 
+	f->segs[seg].is_closed = is_closed;
+	f->has_copied = false;
 	f->segs[seg].nr_blocks = footer_find(f, seg, &g, &shows);
-	if (is_closed && !f->segs[seg].nr_blocks) {
-		out->state = SSD_FSCK_BAD;
-		ssd_fsck_say(
-			f, SSD_FSCK_DAMAGE, seg, end,
-			"the footer is damaged, and nothing else counts here: what it named is "
-			"lost");
-		return;
-	}
-	if (!f->segs[seg].nr_blocks && shows)
+	if (f->segs[seg].nr_blocks)
+		f->segs[seg].how = footer_at(f, seg, end)->how;
+	if (f->segs[seg].nr_blocks && f->has_copied)
+		ssd_fsck_say(f, SSD_FSCK_TORN, seg, end,
+			     "the footer was being written again: it is whole with the copies of "
+			     "its blocks");
+	if (is_closed && !f->segs[seg].nr_blocks)
+		ssd_fsck_say(f, SSD_FSCK_DAMAGE, seg, end,
+			     "the footer is damaged, and but for tombstones nothing else counts "
+			     "here: the values that it named are lost");
+	else if (!f->segs[seg].nr_blocks && shows)
 		ssd_fsck_say(f, g, seg, end,
 			     "the footer is %s: the segment's records are gone through instead",
 			     g == SSD_FSCK_TORN ? "not whole" : "damaged");

@@ -15,6 +15,7 @@
 
 #include "base/container.h"
 #include "base/must.h"
+#include "store/ssd/ssd_head.h"
 #include "store/ssd/ssd_int.h"
 
 static struct ssd_head *head_line(struct ssd *s, const struct ssd_read *r)

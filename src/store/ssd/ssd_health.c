@@ -67,7 +67,7 @@ static bool health_is_worth_it(struct ssd *s, const struct store_io *io)
 {
 	uint16_t cls = io->meta ? io->meta->cls : 0;
 
-	return s->opts.is_durable || s->health.care.is_through ||
+	return s->opts.is_durable || s->health.care.is_through || io->flags & STORE_WANTED ||
 	       admit_wants(&s->health.admit, io->key.hash, cls, (uint32_t)io->len,
 			   health_budget(s));
 }
@@ -86,7 +86,9 @@ int ssd_health_admits(struct ssd *s, const struct store_io *io)
 	if (e && e->len == io->len && store_set_is_immutable(s->st.set))
 		return 0;
 	why = ssd_bad_has(s, &io->key) ? STORE_REFUSED_BAD : health_why_not(s);
-	if (why == STORE_NR_REFUSED && !health_is_worth_it(s, io))
+	/* What another device of the tier gives away was worth it before. */
+	if (why == STORE_NR_REFUSED && !(io->flags & STORE_BACKGROUND) &&
+	    !health_is_worth_it(s, io))
 		why = STORE_REFUSED_POLICY;
 	if (why == STORE_NR_REFUSED)
 		return 0;
@@ -188,6 +190,14 @@ int ssd_health_condemned(const struct ssd *s)
 
 static void super_write(struct ssd *s);
 
+/* What is on the list stays dead in all lives to come. */
+static void super_buried(struct ssd *s)
+{
+	for (uint32_t i = 0; i < s->super.nr_dead; i++)
+		if (s->super.dead[i] < s->nr_segs)
+			ssd_seg_set(s, s->super.dead[i], SSD_DEAD);
+}
+
 /*
  * One copy after the other, so that one is always whole. What fails is tried with the next change:
  * until then the segment isn't used, and the next life looks at its head, which says that it is
@@ -206,6 +216,8 @@ static void super_written(struct ssd_unit *u, int res)
 		h->nr_super_good++;
 	if (++h->super_copy < 2 || h->is_super_due)
 		super_write(s);
+	else if (h->nr_super_good)
+		super_buried(s);
 }
 
 static void super_write(struct ssd *s)
@@ -291,6 +303,9 @@ void ssd_health_control(struct store *st, struct store_control *c)
 	case STORE_CONTROL_BAD_CLEAR:
 		c->nr += s->health.bad.nr;
 		ssd_bad_clear(s);
+		return;
+	case STORE_CONTROL_DRAIN: /* there is no other */
+		c->err = -EINVAL;
 		return;
 	}
 }

@@ -14,6 +14,8 @@
 
 #define INDEX_PAGE 4096u
 #define ENTRIES_PER_BUCKET 9u
+#define MORE_TIMES 3u /* entries that a recovery may need besides; only those used cost memory */
+#define MORE_LEAST 1024u
 
 static uint32_t index_buckets(uint32_t nr_max)
 {
@@ -39,9 +41,11 @@ int ssd_index_init(struct ssd_index *ix, uint32_t nr_max)
 
 	must(nr_max > 0 && nr_max <= SSD_KEYS_MAX);
 	*ix = (struct ssd_index){.nr_max = nr_max, .nr_shards = 1};
+	ix->nr_more = (uint32_t)min_t(
+		uint64_t, max_t(uint64_t, (uint64_t)nr_max * MORE_TIMES, MORE_LEAST), SSD_KEYS_MAX);
 	ix->nr_buckets = index_buckets(nr_max);
 	ix->fixed_bytes = index_fixed_bytes(nr_max);
-	ix->map_bytes = ssd_index_cost(nr_max);
+	ix->map_bytes = ssd_index_cost(nr_max) + ix->nr_more * sizeof(struct ssd_entry);
 	at = mmap(NULL, ix->map_bytes, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
@@ -116,17 +120,33 @@ static uint32_t index_members(const struct ssd_index *ix, const struct ssd_bucke
 	return nr;
 }
 
-int ssd_index_reserve(struct ssd_index *ix, const struct store_key *key)
+static int index_reserve(struct ssd_index *ix, const struct store_key *key, uint32_t nr_max,
+			 uint32_t chain_max)
 {
 	const struct ssd_bucket *b = index_bucket(ix, key->hash);
 	uint32_t no[SSD_CHAIN_MAX];
 
-	if (ix->nr_used + ix->nr_reserved >= ix->nr_max)
+	if (ix->nr_used + ix->nr_reserved >= nr_max)
 		return -ENOSPC;
-	if (b->more && index_members(ix, b, no) >= SSD_CHAIN_FULL)
+	if (b->more && index_members(ix, b, no) >= chain_max)
 		return -EBUSY;
 	ix->nr_reserved++;
 	return 0;
+}
+
+int ssd_index_reserve(struct ssd_index *ix, const struct store_key *key)
+{
+	return index_reserve(ix, key, ix->nr_max, SSD_CHAIN_FULL);
+}
+
+int ssd_index_reserve_more(struct ssd_index *ix, const struct store_key *key)
+{
+	return index_reserve(ix, key, ix->nr_max + ix->nr_more, SSD_CHAIN_MORE);
+}
+
+uint32_t ssd_index_bucket(const struct ssd_index *ix, const struct store_key *key)
+{
+	return (uint32_t)(index_bucket(ix, key->hash) - ix->buckets);
 }
 
 void ssd_index_unreserve(struct ssd_index *ix)
@@ -143,7 +163,7 @@ static struct ssd_entry *index_take(struct ssd_index *ix)
 		e = &ix->slab[ix->free];
 		ix->free = e->next;
 	} else {
-		must(ix->nr_high < ix->nr_max);
+		must(ix->nr_high < ix->nr_max + ix->nr_more);
 		e = &ix->slab[++ix->nr_high];
 	}
 	ix->nr_used++;

@@ -19,8 +19,9 @@
 #include "store/dram/dram_bits.h"
 #include "store/store.h"
 
-#define SSD_CHAIN_MAX 256u /* entries of a bucket, */
-#define SSD_CHAIN_FULL 48u /* of which a key may be the last; the others have a reservation */
+#define SSD_CHAIN_MAX 352u  /* entries of a bucket, */
+#define SSD_CHAIN_FULL 48u  /* of which a key may be the last; the others have a reservation, */
+#define SSD_CHAIN_MORE 128u /* or are what a recovery found */
 #define SSD_SLOTS 12u
 #define SSD_KEYS_MAX (1u << 30)
 #define SSD_HITS_MAX 3u
@@ -54,6 +55,7 @@ struct ssd_index {
 	struct ssd_entry *slab; /* [0] is never used */
 	uint32_t nr_buckets;
 	uint32_t nr_max;
+	uint32_t nr_more; /* beyond that, for what a recovery finds that is dead, or may be */
 	uint32_t nr_high; /* entries ever used */
 	uint32_t nr_used;
 	uint32_t nr_ghosts;
@@ -67,7 +69,8 @@ struct ssd_index {
 	size_t fixed_bytes;
 };
 
-uint64_t ssd_index_cost(uint32_t nr_max); /* bytes when full, everything included */
+/* Bytes when full, everything included but what a recovery may need for a while. */
+uint64_t ssd_index_cost(uint32_t nr_max);
 int ssd_index_init(struct ssd_index *ix, uint32_t nr_max);
 void ssd_index_fini(struct ssd_index *ix);
 uint64_t ssd_index_bytes(const struct ssd_index *ix); /* resident now */
@@ -75,10 +78,13 @@ uint64_t ssd_index_bytes(const struct ssd_index *ix); /* resident now */
 struct ssd_entry *ssd_index_find(const struct ssd_index *ix, const struct store_key *key);
 /*
  * Keeps an entry for a key that may have to be added: 0, -ENOSPC (none at all), -EBUSY (its bucket
- * is full). At most SSD_CHAIN_MAX - SSD_CHAIN_FULL at a time.
+ * is full). At most SSD_CHAIN_MAX - SSD_CHAIN_MORE at a time.
  */
 int ssd_index_reserve(struct ssd_index *ix, const struct store_key *key);
+/* The same while a recovery reads: the medium holds more keys than those that are alive. */
+int ssd_index_reserve_more(struct ssd_index *ix, const struct store_key *key);
 void ssd_index_unreserve(struct ssd_index *ix);
+uint32_t ssd_index_bucket(const struct ssd_index *ix, const struct store_key *key); /* its number */
 /* Of a key that isn't there; everything but the key is zero. One was reserved until now. */
 struct ssd_entry *ssd_index_add(struct ssd_index *ix, const struct store_key *key);
 void ssd_index_remove(struct ssd_index *ix, struct ssd_entry *e);

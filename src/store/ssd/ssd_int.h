@@ -7,13 +7,13 @@
  *   ssd_look.c     exist, match, list                 ssd_unit.c     one write, sync, read back
  *   ssd_put.c      buf, put, fill, inval, del         ssd_evict.c    reclaiming a segment
  *   ssd_kill.c     tombstones                         ssd_recover.c  format, recovery, clean end
- *   ssd_recover_seg.c, ssd_recover_key.c              one segment of it, what is found
+ *   ssd_recover_seg.c, _scan.c, _clean.c, _key.c, _trim.c     one segment of it, what is found
  *   ssd_value.c    staging of values                  ssd_seg.c      segments, entries in them
  *   ssd_read.c     gets                               ssd_super.c    superblocks
  *   ssd_slot.c     buffers of reads                   ssd_dev.c      the file
  *   ssd_head.c     records' heads that were read      ssd_health.c   errors, wear, writing allowed
  *   ssd_check.c    is it what was asked for?          ssd_bad.c      keys that failed
- *                                                     ssd_room.c     how much of the file is used
+ *   ssd_ahead.c     neighbours of a value             ssd_room.c     how much of the file is used
  *
  * The invariant that everything hangs on. For every key: whatever record of it the medium may hold
  * that a recovery would serve, either the index has an entry of the key, live or a ghost, or a
@@ -22,8 +22,8 @@
  * acknowledged anywhere. (While a recovery reads, any key may be one that the index should have.)
  * Nothing leaves the index but by a tombstone that is durable, by a record
  * that takes its place, or with its segment, once the segment's head says durably that it is free,
- * and then only if no older segment may hold another record of the key (`has_twins`: a write that
- * failed and was tried again, a copy that eviction saved): else it stays as a ghost in that one.
+ * and then only if no other segment may hold a record of the key (`has_twins`: a failed write, a
+ * copy that eviction saved, one put over the same): else it stays as a ghost in the last of these.
  */
 #ifndef STORE_SSD_SSD_INT_H
 #define STORE_SSD_SSD_INT_H
@@ -44,7 +44,7 @@
 
 #define SSD_PACKS 4u /* pack buffers of a stream */
 #define SSD_PACK_BYTES (1u << 20)
-#define SSD_DEPTH 2u	      /* writes under way in a stream */
+#define SSD_DEPTH 2u	      /* writes under way in a stream, of two by turns together */
 #define SSD_SMALLS 128u	      /* values of at most 64 KiB on their way */
 #define SSD_LARGES_MIN 16u    /* 1 MiB pieces on their way */
 #define SSD_SAVE_LARGES 4u    /* and those for the one value that eviction saves */
@@ -80,21 +80,25 @@ struct ssd_seg {
 	uint64_t epoch;
 	uint64_t salt;
 	uint64_t low; /* the lowest epoch of those that were open when it was opened; 0: unknown */
-	uint32_t nr_entries; /* of the index, that point into it */
-	uint32_t nr_blocks;  /* of its footer */
-	uint16_t nr_reads;   /* under way */
+	uint64_t twin_epoch;	      /* of has_twins: and younger ones up to this */
+	uint32_t nr_entries, nr_live; /* of the index, that point into it; and no ghosts */
+	uint32_t nr_blocks;	      /* of its footer */
+	uint16_t nr_reads;	      /* under way */
 	uint8_t state;
 	uint8_t nr_faults;
-	/* Of a key that the index has here an older segment may hold a record that isn't dead. */
+	/* Others may hold records, not dead, of a key that the index has here: older ones do, */
 	bool has_twins;
 	bool is_scanned;   /* after a crash: it may end with what was never written whole */
+	bool is_closed;	   /* its head says so */
 	bool is_condemned; /* to be emptied, and then never used again */
 	bool is_doomed;	   /* of a recovery: something with it has failed */
 };
 
 enum {
-	SSD_DATA, /* what comes from above, and the first copy of tombstones */
-	SSD_COLD, /* what eviction saves, and the second copy of tombstones */
+	SSD_DATA, /* what comes from above, and first copies of tombstones, saved ones too */
+	SSD_COLD, /* values that eviction saves, and second copies of tombstones */
+	SSD_COPIES,
+	SSD_DATA_TOO = SSD_COPIES, /* by turns with the first: one is filled, one is sealed */
 	SSD_STREAMS,
 };
 
@@ -115,13 +119,14 @@ struct ssd_append {
 	uint8_t stream;
 	bool wants_proof; /* durable and read back before it is done */
 	bool is_saved;	  /* eviction's own: goes before others, and may have the last segment */
-	uint8_t slot;	  /* of a tombstone that is saved: which one it is */
+	uint8_t slot;	  /* of tombstones: which one it is */
 };
 
 /* A piece of a large value: one write, head and payload in one buffer. */
 struct ssd_piece {
 	struct ssd_unit unit;
 	struct ssd_append *app;
+	uint32_t no;  /* which piece it is */
 	uint8_t *mem; /* SSD_BLOCK for the head, then the payload */
 };
 
@@ -145,7 +150,8 @@ struct ssd_pack {
 	struct list appends;
 	uint8_t *mem;
 	uint32_t fill;
-	uint64_t start; /* in the segment */
+	uint64_t start;	 /* in the segment */
+	uint8_t nr_idle; /* turns since the last append */
 	bool is_used;
 };
 
@@ -181,9 +187,8 @@ struct ssd_stream {
 };
 
 /*
- * When is memory above used that lies right? In small pages a read of 256 KiB is 64 segments, which
- * a virtual disk takes four times as long for: then the way by our own huge pages is the shorter
- * one, copy included.
+ * When is memory above used that lies right? In small pages a read of 256 KiB is 64 segments: a
+ * virtual disk takes four times as long, and the way by our own huge pages is shorter, copy too.
  */
 enum ssd_straight {
 	SSD_STRAIGHT_HUGE, /* when it has huge pages */
@@ -258,14 +263,14 @@ struct ssd_kill {
 	struct list node;
 	struct ssd *s;
 	struct store_io *io;
-	struct ssd_append app[SSD_STREAMS];
+	struct ssd_append app[SSD_COPIES];
 	uint64_t ver;
-	uint8_t nr_left;
-	uint8_t nr_good;
+	uint8_t nr_left, nr_good, nr_tries;
 	int res;
-	/* Of one of the copies that are proven, while a recovery reads. */
+	/* Of one of the copies, a proven one if there is one, while a recovery reads. */
 	uint32_t seg;
 	uint32_t off;
+	bool is_placed;
 	bool is_reserved; /* an entry is, for what it leaves in the index */
 };
 
@@ -289,6 +294,7 @@ struct ssd_evict {
 	bool is_second;	   /* pass */
 	bool is_wanted;	   /* whatever is free: the index is full */
 	uint8_t nr_failed; /* in a row */
+	uint32_t nr_vain;  /* freed since anything but what it saves found a place */
 	uint32_t seg;
 	uint32_t block, nr_loaded; /* of the footer, in buf */
 	uint32_t line;		   /* the next one, counted from block on */
@@ -317,6 +323,8 @@ struct ssd_counters {
 	struct counter recovering, recover_bytes, recover_ms;
 };
 
+struct ssd_ahead;
+
 struct ssd {
 	struct store st;
 	struct ssd_dev *dev;
@@ -333,12 +341,15 @@ struct ssd {
 	uint64_t epoch_begin;
 	/* The highest of those that a recovery hasn't read; UINT64_MAX: it doesn't know; 0: none */
 	uint64_t unread_epoch;
+	bool has_clean_past; /* what tombstones of earlier lives kill is gone from the medium */
 	struct ssd_recover *recover; /* NULL: it is over */
 	uint64_t ver;		     /* the highest known */
 	uint64_t floor; /* any key may have died at this version or below, unknown to the index */
 	uint64_t value_bytes;
 	uint64_t straight_written; /* bytes of values, from memory above */
+	uint64_t nr_copied;	   /* blocks of footers that were found as copies only */
 	struct ssd_stream stream[SSD_STREAMS];
+	uint8_t data; /* the one that SSD_DATA is now */
 	struct ssd_sync sync;
 	struct ssd_verify verify;
 	bool is_bound;
@@ -373,10 +384,13 @@ struct ssd {
 	struct store_io *buf_head, *buf_tail; /* BUFs that wait for staging */
 	struct ssd_gets gets[SSD_READ_KINDS]; /* GETs that wait for a buffer */
 	struct store_io *kill_head, *kill_tail;
+	struct store_io *list_head, *list_tail; /* LISTs that go on in the next turn */
 	uint32_t nr_waits;
 	struct ssd_evict evict;
+	struct ssd_ahead *ahead;
 	struct reinsert reinsert;
 	struct pace pace;	  /* of the device's writes */
+	uint64_t nr_moves;	  /* of what is on its way to a stream */
 	struct timeout pace_wake; /* somebody asleep goes on writing */
 	struct ssd_counters count;
 	struct ssd_health health;
@@ -389,6 +403,7 @@ struct ssd_frame {
 	union {
 		uint64_t ver;
 		uint64_t since_ns; /* a GET waits */
+		uint64_t bucket;   /* with which a LIST goes on */
 	};
 	void (*killed)(struct store_io *io, int res);
 	struct ssd_sync_wait sync;
@@ -422,10 +437,11 @@ struct ssd_bind ssd_seg_bind(const struct ssd *s, uint32_t seg, uint64_t off);
 /* A free segment with nobody reading in it, if `keep` others stay free; -1: none. */
 int ssd_seg_take(struct ssd *s, uint32_t keep);
 void ssd_seg_set(struct ssd *s, uint32_t seg, enum ssd_seg_state state);
-/* The oldest sealed segment, or -1. */
-int ssd_seg_oldest(const struct ssd *s);
-/* The segment before this one that will be the last to go; -1: there is none. */
-int ssd_seg_last_older(const struct ssd *s, uint32_t seg);
+void ssd_seg_lose(struct ssd *s, uint32_t seg, const char *why); /* told, unless it is NULL */
+int ssd_seg_oldest(const struct ssd *s); /* of the sealed; -1: there is none */
+/* Of those that may hold another record of a key that it has, the last to go; -1: none may. */
+int ssd_seg_last_twin(const struct ssd *s, uint32_t seg);
+void ssd_seg_twin(struct ssd *s, uint32_t seg, uint64_t epoch); /* there is one in that, too */
 /* Does a segment other than `but` live whose epoch is at most `epoch`? */
 bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch);
 
@@ -441,8 +457,7 @@ struct ssd_place {
 /* Makes or changes the key's entry; there must be room for a new one. */
 void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_place *p);
 void ssd_seg_drop(struct ssd *s, struct ssd_entry *e);
-/* It may not be served any more. */
-void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e);
+void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e); /* it may not be served any more */
 struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key); /* NULL: none */
 /* May the entry be served: is it live, and can nothing that wasn't read yet have killed it? */
 bool ssd_seg_serves(const struct ssd *s, const struct ssd_entry *e);
@@ -454,15 +469,19 @@ int ssd_stream_init(struct ssd *s);
 void ssd_stream_fini(struct ssd *s);
 /* The lowest epoch of those that are open together with this one: what recovery needs to know. */
 uint64_t ssd_stream_low(const struct ssd *s, uint32_t seg);
+/* It is being sealed: what waits goes to the other one of its kind, if there is one that can. */
+void ssd_stream_turn(struct ssd_stream *st);
+/* Writes under way that count against SSD_DEPTH. */
+uint32_t ssd_stream_writing(const struct ssd_stream *st);
 /* A sync has failed: the open segments are lost. */
 void ssd_stream_lose(struct ssd *s);
+/* Nothing can become free: what waits for a segment fails. */
+void ssd_stream_fail(struct ssd *s, unsigned stream, int res);
 /* a->done() comes later, never from inside. */
 void ssd_log_append(struct ssd *s, struct ssd_append *a);
 int ssd_log_step(struct ssd *s);
 /* Is somebody waiting for a segment, who can't have one now? */
 bool ssd_log_is_stuck(const struct ssd *s, unsigned stream);
-/* Nothing can become free: what waits for a segment fails. */
-void ssd_log_fail(struct ssd *s, unsigned stream, int res);
 /* The footer of an open stream, made at a clean end: its blocks and where they go. */
 uint32_t ssd_log_footer(struct ssd_stream *st, uint64_t *off);
 
@@ -479,8 +498,11 @@ void ssd_value_view(struct ssd_value *v, struct store_view *view);
 uint8_t *ssd_value_at(struct ssd_value *v, uint32_t off);
 /* It is written from there if every piece lies right for the device: true, and *in is taken. */
 bool ssd_value_take(struct ssd_value *v, struct store_into *in);
+/* Of one that is written from memory above: does the piece fit its seals? */
+bool ssd_value_is_good(const struct ssd_value *v, uint32_t piece);
 /* Bytes from off on, in memory above: one run of them; NULL: they don't lie right. */
-uint8_t *ssd_value_above(const struct store_into *in, uint64_t off, uint64_t len);
+uint8_t *ssd_value_above(const struct ssd *s, const struct store_into *in, uint64_t off,
+			 uint64_t len);
 unsigned ssd_value_runs(const struct store_view *v, uint64_t off, struct mem_run *runs,
 			unsigned nr);
 uint64_t *ssd_value_seals(const struct store_view *v);
@@ -542,23 +564,6 @@ int ssd_check_parse(struct ssd_read *r, uint32_t room);
 /* Of one whose requests have all ended, and whose head is here. */
 int ssd_check_parts(struct ssd_read *r);
 
-/* ---- ssd_head.c ---- */
-
-int ssd_head_init(struct ssd *s);
-void ssd_head_fini(struct ssd *s);
-enum ssd_head_is {
-	SSD_HEAD_HERE,	  /* r has it now */
-	SSD_HEAD_COMES,	  /* r is among those who wait */
-	SSD_HEAD_MISSING, /* r has to read it, for r->head if that isn't NULL */
-};
-enum ssd_head_is ssd_head_find(struct ssd_read *r);
-/* r has read it, or failed with err: those who waited have it now, or r->err, and are in woken. */
-void ssd_head_came(struct ssd_read *r, int err, struct list *woken);
-
-void ssd_look_exist(struct store *s, struct store_io *io);
-void ssd_look_match(struct store *s, struct store_io *io);
-void ssd_look_list(struct store *s, struct store_io *io);
-
 /* ---- ssd_evict.c ---- */
 
 int ssd_evict_init(struct ssd *s);
@@ -585,7 +590,7 @@ void ssd_recover_close(struct ssd *s);		  /* footers of what is open */
 
 /*
  * s->super from the file, or made for a file of zeros (*is_new). -EPROTONOSUPPORT: a newer version
- * wrote it; -EXDEV: it is another namespace's, or was cut for another number of reactors; -EUCLEAN:
+ * wrote it; -EXDEV: it is another namespace's, or of one cut in another number of shards; -EUCLEAN:
  * damaged; -EINVAL: too small.
  */
 int ssd_super_open(struct ssd *s, bool *is_new);

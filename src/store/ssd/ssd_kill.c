@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tombstones. Two copies, one in each stream's open segment, so that no single fault of the medium
- * brings a dead value back; each is synced and read back. The key counts as dead below `ver` as
- * soon as one of them is proven.
+ * brings a dead value back; each is synced and read back. One that isn't there may have gone where
+ * the other is, over a head that nobody looks at now: it is written again, some times. The key
+ * counts as dead below `ver` when both have ended and one of them is proven.
  *
  * A tombstone is needed as long as a segment lives that was there when it was written, because no
  * record of an older version can be elsewhere. That is its barrier, the highest epoch at the time.
@@ -11,11 +12,13 @@
  *
  * One that failed may be on the medium all the same, and a recovery would heed it. In an immutable
  * set, where a fill of a value that is here has nothing to do, the value is no more here then: else
- * what is put afterwards, and acknowledged, would hang on the record that the tombstone kills.
+ * what is put afterwards, and acknowledged, would hang on the record that the tombstone kills. One
+ * that found no place is nowhere, and leaves everything as it was.
  *
  * While a recovery reads, a key that was killed stays in the index as a ghost, so that what is
- * found of it later is known to be dead (ssd_recover_key.c); and until it knows the epochs nobody
- * knows a barrier: killers wait.
+ * found of it later is known to be dead (ssd_recover_key.c); one whose tombstone failed, too, for
+ * what is found of it may be what that kills. Until the recovery knows the epochs nobody knows a
+ * barrier, and where the index has no room for the ghost it has when all is known: killers wait.
  * Runs on the shard's owner; the gate lets one mutation per key in.
  * tidy: no-test: t_ssd.c has the verbs, test/model/m_ssd all orders and faults
  */
@@ -25,6 +28,8 @@
 #include "base/container.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
+
+#define KILL_TRIES 2u /* more, of copies that failed */
 
 static void kill_wait(struct ssd *s, struct store_io *io)
 {
@@ -38,18 +43,25 @@ static void kill_wait(struct ssd *s, struct store_io *io)
 
 static void kill_done(struct ssd_append *a, int res)
 {
-	struct ssd_kill *k = container_of(a, struct ssd_kill, app[a->stream]);
+	struct ssd_kill *k = container_of(a - a->slot, struct ssd_kill, app[0]);
 	struct ssd *s = k->s;
 	struct store_io *io = k->io;
 	struct ssd_place p = {.ver = k->ver - 1, .is_ghost = true, .is_tomb = true};
 	struct ssd_entry *e;
 
 	k->nr_good += res == 0;
-	if (res < 0) {
+	if (res < 0)
 		k->res = res;
-	} else {
+	if (a->epoch && (res == 0 || !k->nr_good)) {
+		k->is_placed = true;
 		k->seg = a->seg;
 		k->off = a->off;
+	}
+	if (res < 0 && a->epoch && k->nr_tries) {
+		k->nr_tries--;
+		a->stream = a->slot;
+		ssd_log_append(s, a);
+		return;
 	}
 	if (--k->nr_left)
 		return;
@@ -59,11 +71,12 @@ static void kill_done(struct ssd_append *a, int res)
 	if (k->is_reserved)
 		ssd_index_unreserve(&s->ix);
 	e = ssd_index_find(&s->ix, &io->key);
-	if (!res && k->is_reserved && ssd_recover_is_blind(s))
+	p.is_tomb = !res;
+	if (k->is_placed && k->is_reserved && ssd_recover_is_blind(s) && (!e || e->ver < k->ver))
 		ssd_seg_enter(s, &io->key, &p);
 	else if (!res && e && e->ver < k->ver)
 		ssd_seg_drop(s, e);
-	else if (res && e && e->ver < k->ver && store_set_is_immutable(s->st.set))
+	else if (k->is_placed && res && e && e->ver < k->ver && store_set_is_immutable(s->st.set))
 		ssd_seg_ghost(s, e);
 	list_add_head(&s->free_kills, &k->node);
 	k->io = NULL;
@@ -74,9 +87,14 @@ static void kill_done(struct ssd_append *a, int res)
 static void kill_start(struct ssd *s, struct store_io *io)
 {
 	struct ssd_kill *k = list_first_entry(&s->free_kills, struct ssd_kill, node);
-	int err = ssd_recover_is_blind(s) ? ssd_index_reserve(&s->ix, &io->key) : 0;
+	int err = ssd_recover_is_blind(s) ? ssd_index_reserve_more(&s->ix, &io->key) : 0;
 
+	if (err && ssd_recover_is_reading(s)) {
+		kill_wait(s, io);
+		return;
+	}
 	if (err) {
+		ssd_evict_force(s);
 		ssd_frame(io)->killed(io, err);
 		return;
 	}
@@ -85,17 +103,21 @@ static void kill_start(struct ssd *s, struct store_io *io)
 	k->s = s;
 	k->io = io;
 	k->ver = ssd_frame(io)->ver;
-	k->nr_left = SSD_STREAMS;
+	k->nr_left = SSD_COPIES;
 	k->nr_good = 0;
+	k->nr_tries = KILL_TRIES;
+	k->is_placed = false;
 	k->res = 0;
-	for (unsigned i = 0; i < SSD_STREAMS; i++) {
+	for (unsigned i = 0; i < SSD_COPIES; i++) {
 		k->app[i] = (struct ssd_append){
 			.done = kill_done,
 			.ri = {.kind = SSD_REC_TOMB,
 			       .key = io->key,
 			       .ver = k->ver,
-			       .barrier = s->epoch},
+			       .barrier = s->epoch,
+			       .copy = (uint8_t)(i + 1)},
 			.stream = (uint8_t)i,
+			.slot = (uint8_t)i,
 			.wants_proof = true,
 		};
 		ssd_log_append(s, &k->app[i]);

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log: each stream appends to one open segment at a time.
+ * The log: each stream appends to one open segment at a time; while one is sealed, another stream
+ * takes what comes (ssd_stream.c).
  *
  *     waiting -> placed: in the pack (short ones, tombstones) or as pieces -> queue -> SSD_DEPTH
  *                        writes under way -> done
- *
- * Writes are paced when the namespace has a rate (policy/pace.h), of both streams together: what
- * eviction keeps shares it with what comes.
+ * Which of the writes that are queued begins next, and when, is ssd_pace.c's.
  *
  * A pack goes out when it is full, when something long comes, or when nothing of the stream is
- * being written, so that what comes meanwhile shares the next one. Writes end in any order; a write
- * that fails leaves a hole, and those whose records were in it are told. When the next record
- * doesn't fit, the segment is sealed: its writes end and are synced, then its footer is written and
- * synced.
- *
- * Runs on the shard's owner.
+ * being written, so that what comes meanwhile shares the next one, and nothing has come for some
+ * turns: what is written back comes one a turn. Writes end in any order; a write that fails leaves
+ * a hole, and those whose records were in it are told. When the next record doesn't fit, the
+ * segment is sealed: its writes end and are synced, then its footer is written and synced. Runs on
+ * the shard's owner.
  * tidy: no-test: t_ssd.c and t_ssd_recover.c go through it, test/model/m_ssd fails it
  */
 #include <errno.h>
@@ -23,14 +21,15 @@
 #include "base/container.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
+#include "store/ssd/ssd_pace.h"
 
 #define LOG_TURN 64u  /* appends placed at a time */
 #define LOG_TRIES 3u  /* segments that may fail to open before those that wait are told */
 #define LOG_FAULTS 2u /* of a segment, after which it isn't opened again */
+#define LOG_IDLE 16u  /* turns that a pack waits for more when nobody waits for a sync of it */
 #define FOOT_BLOCKS (SSD_PACK_BYTES / SSD_BLOCK) /* written at a time */
 
 static void log_run(struct ssd_stream *st);
-static void log_seal(struct ssd_stream *st);
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
@@ -102,40 +101,6 @@ static void pack_end(struct ssd_unit *u, int res)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/*
- * The next write that may begin. Those with tombstones don't wait for the bucket, nor for others,
- * and take what they write out of it; heads and footers likewise: whoever makes room for values by
- * evicting never waits for those that wait for room.
- */
-static struct ssd_unit *log_next(struct ssd_stream *st)
-{
-	struct ssd *s = st->s;
-	uint64_t now = reactor_turn_ns(s->st.owner), wait;
-	struct ssd_unit *u;
-
-	if (list_is_empty(&st->queue))
-		return NULL;
-	if (pace_may(&s->pace, now, &wait))
-		return list_first_entry(&st->queue, struct ssd_unit, node);
-	list_for_each_entry(u, &st->queue, node)
-		if (u->wants_verify)
-			return u;
-	if (!timeout_is_set(&s->pace_wake))
-		timeout_set(s->st.owner, &s->pace_wake, now + wait);
-	return NULL;
-}
-
-static void log_pump(struct ssd_stream *st)
-{
-	struct ssd_unit *u;
-
-	while (st->nr_writing < SSD_DEPTH && (u = log_next(st))) {
-		list_del(&u->node);
-		st->nr_writing++;
-		ssd_unit_submit(st->s, u);
-	}
-}
-
 static void log_queue(struct ssd_stream *st, struct ssd_unit *u, uint64_t at)
 {
 	u->off = ssd_seg_addr(st->s, st->seg) + at;
@@ -161,8 +126,15 @@ static void pack_close(struct ssd_stream *st)
 	log_queue(st, &p->unit, p->start);
 }
 
-static struct ssd_pack *pack_open(struct ssd_stream *st)
+/* The last that is free is for those that need proof: they don't wait for what is paced. */
+static struct ssd_pack *pack_open(struct ssd_stream *st, bool wants_proof)
 {
+	uint32_t nr_free = 0;
+
+	for (uint32_t i = 0; i < SSD_PACKS; i++)
+		nr_free += !st->packs[i].is_used;
+	if (nr_free < (wants_proof ? 1 : 2))
+		return NULL;
 	for (uint32_t i = 0; i < SSD_PACKS; i++) {
 		struct ssd_pack *p = &st->packs[i];
 
@@ -226,7 +198,7 @@ static bool place_packed(struct ssd_stream *st, struct ssd_append *a)
 		p = NULL;
 	}
 	if (!p)
-		p = pack_open(st);
+		p = pack_open(st, a->wants_proof);
 	if (!p)
 		return false;
 	at = p->start + p->fill;
@@ -240,6 +212,7 @@ static bool place_packed(struct ssd_stream *st, struct ssd_append *a)
 		memcpy(p->mem + p->fill + a->ri.payload_off, ssd_value_at(a->val, 0),
 		       a->ri.value_len);
 	p->fill += (uint32_t)bytes;
+	p->nr_idle = 0;
 	p->unit.wants_sync |= a->wants_proof;
 	p->unit.wants_verify |= a->wants_proof;
 	if (a->val)
@@ -254,7 +227,7 @@ static bool place_packed(struct ssd_stream *st, struct ssd_append *a)
 static void piece_above(struct ssd_piece *p, const struct store_into *from, uint64_t off,
 			uint32_t len)
 {
-	uint8_t *at = ssd_value_above(from, off, len);
+	uint8_t *at = ssd_value_above(p->app->val->s, from, off, len);
 	uint32_t body = (uint32_t)align_down(len, SSD_BLOCK);
 	struct ssd_unit *u = &p->unit;
 
@@ -283,6 +256,8 @@ static void place_piece(struct ssd_stream *st, struct ssd_append *a, uint32_t pi
 	memset(p->mem, 0, SSD_BLOCK);
 	ssd_format_rec(&a->ri, v->seals + piece * SSD_PIECE_SEALS, &b, p->mem);
 	padded = (uint32_t)align_up(len, SSD_BLOCK);
+	p->app = a;
+	p->no = piece;
 	p->unit.nr_iov = 0;
 	if (v->from.st) {
 		piece_above(p, &v->from, (uint64_t)piece * STORE_PIECE_BYTES, len);
@@ -290,7 +265,6 @@ static void place_piece(struct ssd_stream *st, struct ssd_append *a, uint32_t pi
 	} else {
 		memset(p->mem + SSD_BLOCK + len, 0, padded - len);
 	}
-	p->app = a;
 	p->unit.buf = p->mem;
 	p->unit.len = SSD_BLOCK + padded;
 	p->unit.end = piece_end;
@@ -337,11 +311,16 @@ static void open_end(struct ssd_unit *u, int res)
 	if (res < 0 || st->is_lost) {
 		/* No space is no fault of this segment. */
 		g->nr_faults += res < 0 && res != -ENOSPC;
-		ssd_seg_set(s, st->seg, g->nr_faults < LOG_FAULTS ? SSD_FREE : SSD_LOST);
+		if (g->nr_faults < LOG_FAULTS)
+			ssd_seg_set(s, st->seg, SSD_FREE);
+		else
+			ssd_seg_lose(s, st->seg,
+				     "a segment of the SSD tier can't be opened: not used again "
+				     "before a restart");
 		st->state = SSD_STREAM_CLOSED;
 		if (++st->nr_tries >= LOG_TRIES) {
 			st->nr_tries = 0;
-			ssd_log_fail(s, st->no, -EIO);
+			ssd_stream_fail(s, st->no, -EIO);
 		}
 		log_run(st);
 		return;
@@ -356,15 +335,17 @@ static void open_end(struct ssd_unit *u, int res)
 }
 
 /*
- * Free segments that aren't for whoever is first. What eviction saves must find a place, or
- * nothing would ever become free again: the last one is for that alone, and the last but one for
- * tombstones.
+ * Free segments that aren't for whoever is first. Tombstones that eviction saves must find a place,
+ * or nothing would ever become free again: the last one is for these alone. One is enough, for all
+ * of a segment's are first copies or all second ones, and go to one stream.
  */
 static uint32_t log_keep(const struct ssd_stream *st)
 {
-	if (st->no == SSD_DATA)
-		return 2;
-	return list_first_entry(&st->waiting, struct ssd_append, node)->is_saved ? 0 : 1;
+	const struct ssd_append *a = list_first_entry(&st->waiting, struct ssd_append, node);
+
+	if (a->is_saved && a->wants_proof)
+		return 0;
+	return st->no == SSD_COLD ? 1 : 2;
 }
 
 bool ssd_log_is_stuck(const struct ssd *s, unsigned stream)
@@ -382,13 +363,12 @@ static void log_open(struct ssd_stream *st)
 
 	if (seg < 0)
 		return;
+	s->nr_moves++;
 	st->state = SSD_STREAM_OPENING;
 	st->is_lost = false;
 	st->seg = (uint32_t)seg;
 	s->segs[seg].epoch = ++s->epoch;
 	s->segs[seg].low = ssd_stream_low(s, st->seg);
-	s->segs[seg].is_scanned = false;
-	s->segs[seg].has_twins = false;
 	s->segs[seg].salt = rng_u64(&s->rng);
 	ssd_seg_set(s, st->seg, SSD_OPENING);
 	s->nr_busy++;
@@ -414,9 +394,16 @@ uint32_t ssd_log_footer(struct ssd_stream *st, uint64_t *off)
 	return nr;
 }
 
-static void seal_over(struct ssd_stream *st, enum ssd_seg_state state)
+/* What a failed sync has taken is told already. */
+static void seal_over(struct ssd_stream *st, bool is_whole)
 {
-	ssd_seg_set(st->s, st->seg, state);
+	if (is_whole)
+		ssd_seg_set(st->s, st->seg, SSD_SEALED);
+	else
+		ssd_seg_lose(st->s, st->seg,
+			     st->is_lost ? NULL
+					 : "a segment of the SSD tier can't be sealed: not used "
+					   "again before a restart");
 	st->state = SSD_STREAM_CLOSED;
 	st->is_lost = false;
 	log_run(st);
@@ -431,11 +418,11 @@ static void seal_end(struct ssd_unit *u, int res)
 	st->s->nr_busy--;
 	/* Without a footer its records are read as before, and a recovery goes through them. */
 	if (res < 0 || st->is_lost)
-		seal_over(st, SSD_LOST);
+		seal_over(st, false);
 	else if (st->foot_at < st->s->segs[st->seg].nr_blocks)
 		seal_write(st);
 	else
-		seal_over(st, SSD_SEALED);
+		seal_over(st, true);
 }
 
 static void seal_write(struct ssd_stream *st)
@@ -468,7 +455,7 @@ static void seal_synced(struct ssd_sync_wait *w, int res)
 
 	st->s->nr_busy--;
 	if (res < 0 || st->is_lost) {
-		seal_over(st, SSD_LOST);
+		seal_over(st, false);
 		return;
 	}
 	st->s->segs[st->seg].nr_blocks = ssd_log_footer(st, &off);
@@ -479,13 +466,15 @@ static void seal_synced(struct ssd_sync_wait *w, int res)
 static void log_seal(struct ssd_stream *st)
 {
 	pack_close(st);
+	ssd_stream_turn(st);
+	st->s->nr_moves += st->state != SSD_STREAM_SEALING;
 	st->state = SSD_STREAM_SEALING;
 	ssd_seg_set(st->s, st->seg, SSD_SEALING);
-	log_pump(st);
+	ssd_pace_pump(st);
 	if (st->nr_units)
 		return;
 	if (st->is_lost) {
-		seal_over(st, SSD_LOST);
+		seal_over(st, false);
 		return;
 	}
 	st->state = SSD_STREAM_FOOTER;
@@ -504,13 +493,25 @@ static bool log_place(struct ssd_stream *st, struct ssd_append *a)
 		return false;
 	}
 	list_del(&a->node);
+	st->s->nr_moves++;
 	if (a->val && a->val->nr_pieces) {
 		place_large(st, a);
 	} else if (!place_packed(st, a)) {
 		list_add_head(&st->waiting, &a->node);
+		st->s->nr_moves--;
 		return false;
 	}
+	st->s->evict.nr_vain *= a->is_saved;
 	return true;
+}
+
+/* The last one that was free, once taken, is for what eviction saves, too. */
+static bool log_is_held(struct ssd *s, const struct ssd_append *a)
+{
+	if (a->is_saved || s->nr_free)
+		return false;
+	ssd_evict_kick(s);
+	return s->evict.state != SSD_EVICT_IDLE;
 }
 
 static void log_run(struct ssd_stream *st)
@@ -527,55 +528,71 @@ static void log_run(struct ssd_stream *st)
 		if (st->state != SSD_STREAM_OPEN || list_is_empty(&st->waiting))
 			break;
 		a = list_first_entry(&st->waiting, struct ssd_append, node);
-		if (!log_place(st, a))
+		if (log_is_held(st->s, a) || !log_place(st, a))
 			break;
 	}
-	log_pump(st);
+	ssd_pace_pump(st);
+}
+
+/* What eviction needs goes first, then what others need to go on, then what has to be kept. */
+static struct list *log_behind(struct ssd_stream *st, const struct ssd_append *a)
+{
+	struct ssd_append *b;
+
+	list_for_each_entry(b, &st->waiting, node) {
+		if (!a->wants_proof)
+			break;
+		if (!b->is_saved && !b->wants_proof)
+			return &b->node;
+	}
+	return &st->waiting;
 }
 
 void ssd_log_append(struct ssd *s, struct ssd_append *a)
 {
 	a->epoch = 0;
 	a->res = 0;
+	if (a->stream == SSD_DATA)
+		a->stream = s->data;
 	if (a->is_saved)
 		list_add_head(&s->stream[a->stream].waiting, &a->node);
 	else
-		list_add_tail(&s->stream[a->stream].waiting, &a->node);
+		list_add_tail(log_behind(&s->stream[a->stream], a), &a->node);
+}
+
+static bool pack_is_due(struct ssd_stream *st)
+{
+	struct ssd_pack *p = st->pack;
+
+	if (st->state != SSD_STREAM_OPEN || !p || st->nr_writing)
+		return false;
+	/* One with tombstones doesn't wait for those that wait for their time. */
+	if (p->unit.wants_verify)
+		return true;
+	if (!list_is_empty(&st->queue))
+		return false;
+	st->s->nr_moves++;
+	return p->unit.wants_sync || st->s->opts.is_durable || ++p->nr_idle >= LOG_IDLE;
 }
 
 int ssd_log_step(struct ssd *s)
 {
-	int n = 0;
+	uint64_t was = s->nr_moves;
 
 	for (uint32_t i = 0; i < SSD_STREAMS; i++) {
 		struct ssd_stream *st = &s->stream[i];
 
 		if (!list_is_empty(&st->waiting) || st->pack ||
-		    (st->is_lost && st->state == SSD_STREAM_OPEN)) {
+		    (st->is_lost && st->state == SSD_STREAM_OPEN))
 			log_run(st);
-			n++;
-		}
-		log_pump(st);
-		if (st->state == SSD_STREAM_OPEN && st->pack && !st->nr_writing &&
-		    list_is_empty(&st->queue)) {
+		else if (list_is_empty(&st->queue))
+			continue;
+		ssd_pace_pump(st);
+		if (pack_is_due(st)) {
 			pack_close(st);
-			log_pump(st);
+			ssd_pace_pump(st);
 		}
 	}
-	return n;
-}
-
-void ssd_log_fail(struct ssd *s, unsigned stream, int res)
-{
-	struct ssd_stream *st = &s->stream[stream];
-	struct ssd_append *a;
-	struct list done;
-
-	list_init(&done);
-	list_splice_tail(&done, &st->waiting);
-	while (!list_is_empty(&done)) {
-		a = list_first_entry(&done, struct ssd_append, node);
-		list_del(&a->node);
-		a->done(a, res);
-	}
+	/* Whoever waits, for a write or for its time, is woken. */
+	return s->nr_moves != was;
 }

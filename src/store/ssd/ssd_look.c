@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking without reading: exist, match, list. All from the index, at once; ghosts are absent, and
- * so is, while a recovery reads, what it doesn't know yet. Runs on the shard's owner.
+ * Looking without reading: exist, match, list. All from the index, at once, but for lists while
+ * much may not be told; ghosts are absent, and so is, while a recovery reads, what it doesn't know
+ * yet. Runs on the shard's owner.
  * tidy: no-test: t_ssd.c and test/model/m_ssd ask it
  */
+#include "store/ssd/ssd_look.h"
+
 #include <errno.h>
 
 #include "base/container.h"
-#include "store/ssd/ssd_int.h"
 
-#define LOOK_HIDDEN 1024u /* keys that may not be told yet, passed over in a page */
+#define LOOK_HIDDEN 1024u /* keys that may not be told yet, passed over in a turn */
 
 void ssd_look_exist(struct store *st, struct store_io *io)
 {
@@ -47,21 +49,67 @@ void ssd_look_match(struct store *st, struct store_io *io)
 	store_down(io, NULL);
 }
 
-void ssd_look_list(struct store *st, struct store_io *io)
+/*
+ * From the bucket on that the frame names. False: enough for a turn, and it names the next one. Who
+ * is told of the end of a List believes it, so that what may not be told yet doesn't end a page.
+ */
+static bool look_page(struct ssd *s, struct store_io *io)
 {
-	struct ssd *s = ssd_of(st);
+	struct ssd_frame *f = ssd_frame(io);
 	const struct store_key *key;
 	uint32_t left = LOOK_HIDDEN;
 	struct ssd_cursor c;
 
 	ssd_index_cursor_init(&c, &s->ix, &io->list);
-	for (uint32_t i = 0; i <= io->list.max; i++) {
-		do
-			key = ssd_index_cursor_next(&c);
-		while (key && s->unread_epoch && !ssd_seg_live(s, key) && --left);
-		if (!key || !left)
-			break;
-		store_list_add(&io->list, key);
+	c.bucket = max_t(uint64_t, c.bucket, f->bucket);
+	while ((key = ssd_index_cursor_next(&c))) {
+		if (!s->unread_epoch || ssd_seg_live(s, key)) {
+			if (!store_list_add(&io->list, key))
+				return true;
+			continue;
+		}
+		left -= left > 0;
+		if (!left && c.at == c.nr) {
+			f->bucket = c.bucket;
+			return false;
+		}
 	}
-	store_down(io, NULL);
+	return true;
+}
+
+static void look_wait(struct ssd *s, struct store_io *io)
+{
+	ssd_frame(io)->next = NULL;
+	if (s->list_tail)
+		ssd_frame(s->list_tail)->next = io;
+	else
+		s->list_head = io;
+	s->list_tail = io;
+}
+
+void ssd_look_list(struct store *st, struct store_io *io)
+{
+	struct ssd *s = ssd_of(st);
+
+	ssd_frame(io)->bucket = 0;
+	if (look_page(s, io))
+		store_down(io, NULL);
+	else
+		look_wait(s, io);
+}
+
+int ssd_look_step(struct ssd *s)
+{
+	struct store_io *io = s->list_head;
+
+	if (!io)
+		return 0;
+	s->list_head = ssd_frame(io)->next;
+	if (!s->list_head)
+		s->list_tail = NULL;
+	if (look_page(s, io))
+		store_down(io, NULL);
+	else
+		look_wait(s, io);
+	return 1;
 }

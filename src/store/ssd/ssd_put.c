@@ -15,7 +15,7 @@
 
 #include "base/container.h"
 #include "base/must.h"
-#include "store/ssd/ssd_int.h"
+#include "store/ssd/ssd_span.h"
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
@@ -98,6 +98,29 @@ void ssd_put_buf(struct store *st, struct store_io *io)
 
 /* ---- writing a value ------------------------------------------------------------------------- */
 
+/*
+ * A write has failed. Is what the index has of the key the same bytes, and does it stay for now?
+ * Then it is as good as it was; what failed, which may be there too, is a twin of it. Not so in a
+ * segment whose head says that it is free: its entries are just being dropped.
+ */
+static bool put_leaves(const struct ssd *s, const struct ssd_entry *e)
+{
+	bool is_gone = s->segs[e->seg].state == SSD_EVICTING && s->evict.is_second;
+
+	return store_set_is_immutable(s->st.set) && !e->is_tomb && !is_gone;
+}
+
+/* It may be there or not: the index has to know of it. */
+static void put_failed(struct ssd *s, const struct ssd_append *a, const struct ssd_place *p)
+{
+	struct ssd_entry *old = ssd_index_find(&s->ix, &a->ri.key);
+
+	if (!old || !put_leaves(s, old))
+		ssd_seg_enter(s, &a->ri.key, p);
+	else if (old->seg != p->seg)
+		ssd_seg_twin(s, old->seg, a->epoch);
+}
+
 static void put_written(struct ssd_append *a, int res)
 {
 	struct ssd_value *v = a->val;
@@ -112,7 +135,9 @@ static void put_written(struct ssd_append *a, int res)
 	};
 
 	ssd_index_unreserve(&s->ix);
-	if (a->epoch)
+	if (a->epoch && res < 0)
+		put_failed(s, a, &p);
+	else if (a->epoch)
 		ssd_seg_enter(s, &io->key, &p);
 	if (!res)
 		counter_add(&s->count.puts, 1);
@@ -125,6 +150,12 @@ static void put_written(struct ssd_append *a, int res)
 	ssd_value_destroy(v);
 }
 
+/* Entries that puts may take while eviction makes room: some tens of milliseconds of them. */
+static uint32_t put_spare(uint32_t nr_max)
+{
+	return max_t(uint32_t, nr_max / 32, min_t(uint32_t, nr_max / 8, 4096));
+}
+
 /* Takes the io's view. */
 static void put_write(struct ssd *s, struct store_io *io)
 {
@@ -132,7 +163,7 @@ static void put_write(struct ssd *s, struct store_io *io)
 	int err = ssd_index_reserve(&s->ix, &io->key);
 
 	must(io->view.st == &s->st && !ssd_read_is(s, v) && v->len <= s->opts.value_max);
-	if (s->ix.nr_used >= s->ix.nr_max - s->ix.nr_max / 8)
+	if (s->ix.nr_used >= s->ix.nr_max - put_spare(s->ix.nr_max))
 		ssd_evict_force(s);
 	if (err) {
 		counter_add(&s->count.full, 1);
@@ -166,7 +197,7 @@ static void put_killed(struct store_io *io, int res)
 /* Can the record that e tells of still be there when the one that is written now is gone? */
 static bool put_may_outlive(const struct ssd *s, const struct ssd_entry *e)
 {
-	const struct ssd_stream *st = &s->stream[SSD_DATA];
+	const struct ssd_stream *st = &s->stream[s->data];
 
 	return s->segs[e->seg].state == SSD_LOST ||
 	       (st->state != SSD_STREAM_CLOSED && s->segs[e->seg].epoch > s->segs[st->seg].epoch);
@@ -181,7 +212,10 @@ static bool put_must_kill(const struct ssd *s, const struct ssd_entry *e)
 	return e ? !e->is_tomb || !ssd_seg_is_new(s, e->seg) : ssd_recover_is_blind(s);
 }
 
-/* Whatever is older of the key dies first, unless it is the same bytes and goes first. */
+/*
+ * Whatever is older of the key dies first, unless it is the same bytes. Those may stay: a recovery
+ * finds one of them, and the index knows the key until both have gone (ssd_seg_twin()).
+ */
 static void put_over(struct ssd *s, struct store_io *io)
 {
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
@@ -189,12 +223,15 @@ static void put_over(struct ssd *s, struct store_io *io)
 	bool is_outlived = e && put_must_kill(s, e) &&
 			   (put_may_outlive(s, e) || ssd_evict_is_saving(s, &io->key));
 
-	if (is_older && (is_outlived || !store_set_is_immutable(s->st.set)))
+	if (is_older && !store_set_is_immutable(s->st.set)) {
 		ssd_kill(s, io, io->ver, put_killed);
-	else if (is_outlived)
+		return;
+	}
+	if (is_outlived && !is_older) {
 		store_done(io, -EIO);
-	else
-		put_write(s, io);
+		return;
+	}
+	put_write(s, io);
 }
 
 /* ---- put ------------------------------------------------------------------------------------- */
@@ -292,6 +329,17 @@ void ssd_put_fill(struct store *st, struct store_io *io)
 	put_over(s, io);
 }
 
+/*
+ * From another device of the tier, whose entry of the key is live and can't change meanwhile: so
+ * nothing newer was acknowledged, whatever the floor says of other keys. What this one knows of the
+ * key is a ghost, or the same value.
+ */
+void ssd_put_moved(struct ssd *s, struct store_io *io)
+{
+	s->ver = max_t(uint64_t, s->ver, io->ver);
+	put_over(s, io);
+}
+
 /* ---- inval, del ------------------------------------------------------------------------------ */
 
 static void inval_killed(struct store_io *io, int res)
@@ -332,19 +380,25 @@ static void del_killed(struct store_io *io, int res)
 		store_down(io, del_down);
 }
 
+void ssd_put_dying(struct ssd *s, const struct store_io *io, bool is_raised)
+{
+	if (is_raised && put_must_kill(s, ssd_index_find(&s->ix, &io->key)) && s->st.tier)
+		s->floor = io->ver;
+	s->ver = max_t(uint64_t, s->ver, io->ver);
+}
+
 void ssd_put_del(struct store *st, struct store_io *io)
 {
 	struct ssd *s = ssd_of(st);
 	struct ssd_entry *e = ssd_index_find(&s->ix, &io->key);
+	bool is_raised = !s->opts.is_part && io->ver <= s->ver;
 
 	ssd_frame(io)->was_here = e && !e->is_ghost;
 	/* A version of ours, above all that is known here: whoever is above must go above it. */
-	if (io->ver <= s->ver) {
-		io->ver = ++s->ver;
-		if (put_must_kill(s, e) && st->tier)
-			s->floor = io->ver;
-	}
-	s->ver = max_t(uint64_t, s->ver, io->ver);
+	if (is_raised)
+		io->ver = s->ver + 1;
+	if (!s->opts.is_part)
+		ssd_put_dying(s, io, is_raised);
 	if (put_must_kill(s, e))
 		ssd_kill(s, io, io->ver, del_killed);
 	else

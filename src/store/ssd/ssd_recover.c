@@ -6,7 +6,8 @@
  *     WRITE, SYNC, PROVE, REST    those that say "free", or nothing, say so durably: from now on
  *             there is room for what is put
  *     SEGS    the others, from the newest to the oldest: footers, and records where there is none
- *     CLEAN, FORGET    only when there is nothing left to begin with
+ *     TRIM    if there are more values than a smaller index may hold
+ *     CLEAN, FORGET    then, and when there is nothing left to begin with
  *     SUPER, WALK
  *
  * What is asked for meanwhile and isn't known yet is a miss at once, and nothing waits for it:
@@ -114,7 +115,7 @@ static void head_came(struct io_req *req, int res)
 		g->low = sl->bind.low;
 		s->epoch = max_t(uint64_t, s->epoch, g->epoch);
 	}
-	g->is_scanned = sl->kind == SSD_SEG_CLOSED;
+	g->is_closed = sl->kind == SSD_SEG_CLOSED;
 	ssd_seg_set(s, sl->seg, is_used ? SSD_FOUND : SSD_UNPROVEN);
 	if (is_used)
 		counter_add(&s->count.recover_all, 1);
@@ -251,7 +252,22 @@ static void rest_next(struct ssd_recover *r)
 /* Nothing is free, and eviction must save tombstones somewhere. */
 static bool recover_has_no_room(const struct ssd *s)
 {
-	return !s->nr_free && s->stream[SSD_COLD].state == SSD_STREAM_CLOSED;
+	return !s->nr_free;
+}
+
+static void trim_next(struct ssd_recover *r)
+{
+	struct ssd *s = r->s;
+
+	if (!ssd_recover_trim(r))
+		return;
+	ssd_kill_waiting(s); /* there may be room in the index now */
+	/* Where something may come back no tombstone goes. */
+	r->is_short = recover_has_no_room(s);
+	if (!r->is_stuck && (r->has_refused || r->is_short))
+		recover_go(r, SSD_RECOVER_CLEAN);
+	else
+		recover_go(r, SSD_RECOVER_SUPER);
 }
 
 static void segs_next(struct ssd_recover *r)
@@ -271,21 +287,23 @@ static void segs_next(struct ssd_recover *r)
 		return;
 	}
 	s->unread_epoch = 0;
-	r->pass = 0;
-	/* Where something may come back no tombstone goes. */
-	if (!r->is_stuck && (r->is_full || recover_has_no_room(s)))
-		recover_go(r, SSD_RECOVER_CLEAN);
-	else
-		recover_go(r, SSD_RECOVER_SUPER);
+	recover_go(r, SSD_RECOVER_TRIM);
+	trim_next(r);
 }
 
 /* ---- room to begin with ---------------------------------------------------------------------- */
 
 /*
  * A crash in the middle of an eviction may leave nothing free, and eviction needs something; and a
- * smaller index than before can't know all that is there. So lines of dead values go, and only when
- * all of them have, what killed them; then the oldest segments, until there is room. What can't be
- * cleaned is forgotten when all others are clean.
+ * smaller index than before can't know all that is there. So lines of dead values go; what can't be
+ * cleaned is forgotten when all others are clean. What killed them has nothing to kill then: it
+ * isn't saved any more by who evicts, which is all that has to be done about it. Then the oldest
+ * segments go, until there is room, where there was none: their values are evicted, and whatever
+ * their tombstones have killed is gone already. One segment that is free is room enough: eviction
+ * takes no more than that before it gives one back (ssd_log.c), and picks what to keep.
+ *
+ * What is on the list of the dead comes back as long as that isn't durable, and then with what
+ * tombstones have killed there. So nothing goes before it is.
  */
 static bool clean_is_old(const struct ssd *s, uint32_t seg)
 {
@@ -299,8 +317,7 @@ static void clean_next(struct ssd_recover *r)
 	for (; r->next < s->nr_segs; r->next++) {
 		if (!clean_is_old(s, r->next))
 			continue;
-		ssd_recover_seg_start(r, r->next++,
-				      r->pass ? SSD_RECOVER_DROP_TOMBS : SSD_RECOVER_KEEP_TOMBS);
+		ssd_recover_seg_start(r, r->next++, SSD_RECOVER_TIDY);
 		return;
 	}
 	recover_go(r, SSD_RECOVER_FORGET);
@@ -316,24 +333,44 @@ static int forget_oldest(const struct ssd *s)
 	return oldest;
 }
 
+/* Oldest first: until an older one is gone, what kills its records has to stay. */
+static int forget_doomed(const struct ssd *s)
+{
+	int oldest = -1;
+
+	for (uint32_t i = 0; i < s->nr_segs; i++)
+		if (s->segs[i].is_doomed &&
+		    (oldest < 0 || s->segs[i].epoch < s->segs[oldest].epoch))
+			oldest = (int)i;
+	return oldest;
+}
+
+/* The list of the dead: false: it is being written. */
+static bool recover_dead_is(struct ssd_recover *r)
+{
+	int res = r->has_dead ? ssd_health_super_is(r->s) : 0;
+
+	r->is_stuck |= res < 0 && res != -EAGAIN;
+	return res != -EAGAIN;
+}
+
 static void forget_next(struct ssd_recover *r)
 {
 	struct ssd *s = r->s;
-	int seg;
+	int seg = -1;
 
-	for (; r->next < s->nr_segs; r->next++) {
-		if (!s->segs[r->next].is_doomed)
-			continue;
-		s->segs[r->next].is_doomed = false;
-		ssd_recover_seg_start(r, r->next, SSD_RECOVER_DROP);
+	if (!recover_dead_is(r))
+		return;
+	seg = r->is_stuck ? -1 : forget_doomed(s);
+	if (seg >= 0) {
+		s->segs[seg].is_doomed = false;
+		ssd_recover_seg_start(r, (uint32_t)seg, SSD_RECOVER_DROP);
 		return;
 	}
-	if (r->pass == 0 && !r->is_stuck) {
-		r->pass++;
-		recover_go(r, SSD_RECOVER_CLEAN);
-		return;
-	}
-	seg = s->nr_free < FREE_AT_START && !r->is_stuck ? forget_oldest(s) : -1;
+	s->has_clean_past = !r->is_stuck;
+	r->is_short |= recover_has_no_room(s);
+	if (r->is_short && s->nr_free < FREE_AT_START && !r->is_stuck)
+		seg = forget_oldest(s);
 	if (seg >= 0)
 		ssd_recover_seg_start(r, (uint32_t)seg, SSD_RECOVER_DROP);
 	else
@@ -360,12 +397,10 @@ static void recover_tell(struct ssd_recover *r)
 
 static void recover_super(struct ssd_recover *r)
 {
-	int res = r->has_dead ? ssd_health_super_is(r->s) : 0;
-
-	if (res == -EAGAIN)
+	if (!recover_dead_is(r))
 		return;
-	r->is_stuck |= res < 0;
 	recover_go(r, r->is_stuck ? SSD_RECOVER_STUCK : SSD_RECOVER_WALK);
+	ssd_kill_waiting(r->s); /* who found no room in the index */
 	recover_tell(r);
 }
 
@@ -376,6 +411,8 @@ static void recover_free(struct ssd *s)
 	s->recover = NULL;
 	if (r->lines)
 		munmap(r->lines, r->lines_bytes);
+	free(r->stuffed);
+	free(r->is_changed);
 	free(r->scan);
 	free(r->slot_mem);
 	free(r);
@@ -413,9 +450,14 @@ static int recover_run(struct ssd_recover *r)
 		return recover_segs(r, rest_next);
 	case SSD_RECOVER_SEGS:
 		return recover_segs(r, segs_next);
+	case SSD_RECOVER_TRIM:
+		trim_next(r);
+		return 1;
 	case SSD_RECOVER_CLEAN:
 		return recover_segs(r, clean_next);
 	case SSD_RECOVER_FORGET:
+		if (r->at == SSD_AT_OVER && !recover_dead_is(r))
+			return 0;
 		return recover_segs(r, forget_next);
 	case SSD_RECOVER_SUPER:
 		recover_super(r);
@@ -475,9 +517,11 @@ static int recover_create(struct ssd *s)
 	r->lines = mmap(NULL, r->lines_bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	r->lines = r->lines == MAP_FAILED ? NULL : r->lines;
-	r->scan = aligned_alloc(SSD_BLOCK, SSD_RECOVER_SCAN);
+	r->scan = aligned_alloc(SSD_BLOCK, SSD_RECOVER_MEM);
+	r->is_changed = calloc(r->max_blocks + 1ull, sizeof(*r->is_changed));
+	r->stuffed = calloc(s->ix.nr_buckets / 64 + 1ull, sizeof(*r->stuffed));
 	r->slot_mem = aligned_alloc(SSD_BLOCK, (SSD_RECOVER_SLOTS + 1) * SSD_BLOCK);
-	if (!r->lines || !r->scan || !r->slot_mem)
+	if (!r->lines || !r->scan || !r->slot_mem || !r->is_changed || !r->stuffed)
 		return -ENOMEM;
 	r->block = r->slot_mem + SSD_RECOVER_SLOTS * SSD_BLOCK;
 	for (uint32_t i = 0; i < SSD_RECOVER_SLOTS; i++) {

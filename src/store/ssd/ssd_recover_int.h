@@ -3,17 +3,20 @@
  * What a recovery carries about, from the opening of a file that was there until all of it is
  * known. Belongs to the shard's owner.
  *
- *   ssd_recover.c      the order of things, heads        ssd_recover_seg.c   one segment
- *   ssd_recover_key.c  what was found, into the index
+ *   ssd_recover.c        the order of things, heads      ssd_recover_seg.c   one segment
+ *   ssd_recover_scan.c   its records, one by one         ssd_recover_key.c   into the index
+ *   ssd_recover_clean.c  lines that go from its footer
+ *   ssd_recover_trim.c   values that are too many
  */
 #ifndef STORE_SSD_SSD_RECOVER_INT_H
 #define STORE_SSD_SSD_RECOVER_INT_H
 
 #include "store/ssd/ssd_int.h"
 
-#define SSD_RECOVER_SLOTS 16u /* heads on their way */
-#define SSD_RECOVER_TRIES 3u  /* of what fails, before a segment is given up for it */
-#define SSD_RECOVER_SCAN (128u * 1024)
+#define SSD_RECOVER_SLOTS 16u	       /* heads on their way */
+#define SSD_RECOVER_TRIES 3u	       /* of what fails, before a segment is given up for it */
+#define SSD_RECOVER_SCAN (128u * 1024) /* looked through at a time, */
+#define SSD_RECOVER_MEM (SSD_PIECE_STRIDE + SSD_BLOCK) /* or one piece, wherever it begins */
 #define SSD_RECOVER_TAIL 4u /* blocks of a footer that are read at first */
 
 enum ssd_recover_state {
@@ -23,6 +26,7 @@ enum ssd_recover_state {
 	SSD_RECOVER_PROVE, /* and read back */
 	SSD_RECOVER_REST,  /* those of them that failed, one by one */
 	SSD_RECOVER_SEGS,  /* newest first */
+	SSD_RECOVER_TRIM,  /* more live than the index may have */
 	SSD_RECOVER_CLEAN, /* there is no room to begin with: ssd_recover.c */
 	SSD_RECOVER_FORGET,
 	SSD_RECOVER_SUPER, /* the list of the dead has to be durable */
@@ -34,10 +38,9 @@ enum ssd_recover_state {
 /* What is done with a segment. */
 enum ssd_recover_why {
 	SSD_RECOVER_READ,
-	SSD_RECOVER_FREE,	/* its head is written */
-	SSD_RECOVER_KEEP_TOMBS, /* of values only what the index serves stays a line */
-	SSD_RECOVER_DROP_TOMBS, /* likewise, and no tombstone does */
-	SSD_RECOVER_DROP,	/* free, and its entries go */
+	SSD_RECOVER_FREE, /* its head is written */
+	SSD_RECOVER_TIDY, /* of values only what the index knows stays a line */
+	SSD_RECOVER_DROP, /* free, and its entries go */
 };
 
 enum ssd_recover_at {
@@ -52,6 +55,9 @@ enum ssd_recover_at {
 	SSD_AT_FOOT,	/* a footer is being written, */
 	SSD_AT_CLOSE,	/* then the head: closed */
 	SSD_AT_FREE,	/* the head: free */
+	SSD_AT_COPY,	/* blocks of a footer are written where they can be found if, */
+	SSD_AT_PLACE,	/* while they are written where they belong, all ends */
+	SSD_AT_COPIES,	/* what such an end has left is being read */
 	SSD_AT_WALK,	/* the index, for entries of a segment that is free */
 };
 
@@ -74,15 +80,20 @@ struct ssd_recover {
 	uint8_t state;
 	uint8_t why;
 	uint8_t at;
-	bool is_busy;	     /* a request of the segment's is under way */
-	bool is_full;	     /* the index had no room: what it hasn't got must not stay a line */
-	bool is_stuck;	     /* see there */
-	bool has_dead;	     /* on the superblock's list since this life began */
-	bool is_closed;	     /* by its head, as it is now */
-	bool is_again;	     /* a footer that was just written is being read back */
-	bool is_window_sure; /* it was read a second time */
-	bool gives_up;	     /* it can't be closed, and stays as it is */
-	uint8_t pass;
+	bool is_busy;		     /* a request of the segment's is under way */
+	bool is_full;		     /* the index is: what it hasn't got must not stay a line */
+	bool has_refused;	     /* it was, or one of its buckets; or something was trimmed */
+	bool is_short;		     /* nothing was free for eviction to begin with */
+	bool is_trimming;	     /* what follows is known */
+	bool is_stuck;		     /* see there */
+	bool has_dead;		     /* on the superblock's list since this life began */
+	bool is_again;		     /* a footer that was just written is being read back */
+	bool is_window_sure;	     /* two reads agree, or enough were made */
+	uint8_t nr_windows;	     /* reads */
+	bool gives_up;		     /* it can't be closed, and stays as it is */
+	bool has_copies;	     /* r->scan are those of an earlier life, */
+	bool is_patched;	     /* and the footer is whole with them */
+	bool is_tombs_only;	     /* of what is found by going through, they alone count */
 	uint8_t nr_reads, nr_closes; /* tries, of the segment */
 	int res;		     /* of the request */
 	uint64_t begin_ns;
@@ -97,15 +108,25 @@ struct ssd_recover {
 	struct iovec iov;
 	struct ssd_unit unit;
 	uint8_t *block;
-	uint8_t *scan; /* a window of it */
+	uint8_t *scan; /* a window of it, or copies of footers' blocks */
 	uint64_t scan_pos, scan_start;
 	uint32_t scan_len, scan_split;
+	uint64_t scan_hash; /* of the window as it came last */
+	/* Of a value whose head was found: is the rest of it whole? */
+	bool is_value;
+	struct ssd_rec_info value;
+	struct ssd_read check;
 	struct ssd_footer *lines;
 	size_t lines_bytes;
 	uint32_t max_blocks;
 	uint32_t nr_blocks, block_at;
-	uint32_t nr_lines, line_at, nr_kept;
+	uint32_t nr_lines, line_at;
+	uint8_t *is_changed; /* of each block: a line of it has gone */
+	uint64_t *stuffed;   /* a bit for each bucket of the index that had no room */
 	uint32_t walk;
+	/* Values go of segments below this epoch, and nr_trim_last of the one that has it. */
+	uint64_t trim_epoch;
+	uint64_t nr_trim, nr_trim_last;
 };
 
 /* ---- ssd_recover_seg.c ---- */
@@ -113,6 +134,39 @@ struct ssd_recover {
 void ssd_recover_seg_start(struct ssd_recover *r, uint32_t seg, enum ssd_recover_why why);
 /* One bounded piece of work; 0: it waits for a request. r->at is SSD_AT_OVER at the end. */
 int ssd_recover_seg_step(struct ssd_recover *r);
+
+/* For the other files: requests, after which the state is `at`, with r->res. */
+void ssd_recover_seg_read(struct ssd_recover *r, enum ssd_recover_at at, void *mem, uint64_t addr,
+			  uint64_t len);
+/* r->unit.buf, len and what is wanted are set. */
+void ssd_recover_seg_write(struct ssd_recover *r, enum ssd_recover_at at, uint64_t addr);
+/* r->nr_lines of r->lines were found, and become its footer; 0: it is free. */
+void ssd_recover_seg_found(struct ssd_recover *r);
+void ssd_recover_seg_head(struct ssd_recover *r, enum ssd_recover_at at, enum ssd_seg_kind kind);
+void ssd_recover_seg_fail(struct ssd_recover *r);
+/* It was closed, and its footer is damaged: only tombstones count. */
+void ssd_recover_seg_tombs(struct ssd_recover *r);
+void ssd_recover_seg_blocks(struct ssd_recover *r); /* r->nr_blocks are known: all are read */
+void ssd_recover_seg_whole(struct ssd_recover *r);  /* they are here, and durable */
+
+/* ---- ssd_recover_scan.c ---- */
+
+void ssd_recover_scan_start(struct ssd_recover *r);
+void ssd_recover_scan_came(struct ssd_recover *r);
+void ssd_recover_scan_split_came(struct ssd_recover *r);
+void ssd_recover_scan_run(struct ssd_recover *r);
+
+/* ---- ssd_recover_clean.c ---- */
+
+/* Those of r->lines that are r->is_changed go where they belong. */
+void ssd_recover_clean_start(struct ssd_recover *r);
+void ssd_recover_clean_copied(struct ssd_recover *r);
+void ssd_recover_clean_placed(struct ssd_recover *r);
+/* Of a closed segment whose footer isn't whole: has a crash left copies of what is missing? */
+void ssd_recover_clean_look(struct ssd_recover *r);
+void ssd_recover_clean_came(struct ssd_recover *r);
+/* Block i of r->lines, which isn't whole, from a copy: false: there is none. */
+bool ssd_recover_clean_patch(struct ssd_recover *r, uint32_t i);
 
 /* ---- ssd_recover_key.c ---- */
 
@@ -123,5 +177,10 @@ bool ssd_recover_key_stays(struct ssd_recover *r, const struct ssd_line *line);
 bool ssd_recover_key_drop(struct ssd_recover *r);
 /* What was kept of tombstones without a record that they kill: true when none is left. */
 bool ssd_recover_key_end(struct ssd_recover *r);
+
+/* ---- ssd_recover_trim.c ---- */
+
+/* A turn of it, when all is read: true: there are no more live entries than there may be. */
+bool ssd_recover_trim(struct ssd_recover *r);
 
 #endif

@@ -6,6 +6,8 @@
  * A tombstone is an entry, too, until all is known: a ghost of the version below its own, so that
  * older records that come later are known to be dead. Once one has come it is a ghost as any other;
  * those for which none came go at the end (ssd_recover_key_end()).
+ * A value may come before the tombstone that kills it, too, from another stream's segment: so none
+ * is refused because there are too many that live, before all are known (ssd_recover_trim.c).
  *
  * The tier serves meanwhile. An entry of this life is newer than whatever is found, and has seen to
  * it that older ones die: by a tombstone (ssd_kill.c, which leaves an entry of that kind here), or,
@@ -15,6 +17,8 @@
  * tidy: no-test: t_ssd_recover.c has it, test/model/m_ssd all orders and faults
  */
 #include "store/ssd/ssd_recover_int.h"
+
+#include <errno.h>
 
 #include "base/container.h"
 #include "base/must.h"
@@ -31,16 +35,23 @@ static bool key_is_newer(const struct ssd *s, const struct ssd_entry *e, const s
 	return p->off > e->off;
 }
 
-static bool key_add(struct ssd_recover *r, const struct store_key *key, const struct ssd_place *p)
+static void key_add(struct ssd_recover *r, const struct store_key *key, const struct ssd_place *p)
 {
+	struct ssd_index *ix = &r->s->ix;
+	uint32_t b = ssd_index_bucket(ix, key);
+	int err = -ENOSPC;
+
 	/* Once full it stays so: a tombstone that found no room kills what would come later. */
-	if (!r->is_full && ssd_index_reserve(&r->s->ix, key) == 0) {
-		ssd_index_unreserve(&r->s->ix);
+	if (!r->is_full && !(r->stuffed[b / 64] >> b % 64 & 1))
+		err = ssd_index_reserve_more(ix, key);
+	if (!err) {
+		ssd_index_unreserve(ix);
 		ssd_seg_enter(r->s, key, p);
-		return true;
+		return;
 	}
-	r->is_full = true;
-	return false;
+	r->has_refused = true;
+	r->stuffed[b / 64] |= 1ull << b % 64;
+	r->is_full |= err == -ENOSPC && ix->nr_used + ix->nr_reserved >= ix->nr_max + ix->nr_more;
 }
 
 /*
@@ -133,7 +144,7 @@ bool ssd_recover_key_stays(struct ssd_recover *r, const struct ssd_line *line)
 	if (!ssd_format_line_get(line, &ri, &off))
 		return false;
 	if (ri.kind == SSD_REC_TOMB)
-		return r->why == SSD_RECOVER_KEEP_TOMBS;
+		return true;
 	e = ssd_index_find(&r->s->ix, &ri.key);
 	return e && !e->is_ghost && e->seg == r->seg && e->off == off;
 }
@@ -147,8 +158,11 @@ bool ssd_recover_key_drop(struct ssd_recover *r)
 		e = ssd_index_walk(&s->ix, &r->walk);
 		must(e); /* else nr_entries was wrong */
 		r->walk++;
-		if (e->seg == r->seg)
-			ssd_seg_drop(s, e);
+		if (e->seg != r->seg)
+			continue;
+		counter_add(&s->count.evictions, !e->is_ghost);
+		counter_add(&s->count.evicted_bytes, e->is_ghost ? 0 : e->len);
+		ssd_seg_drop(s, e);
 	}
 	return !s->segs[r->seg].nr_entries;
 }

@@ -26,6 +26,7 @@ struct ssd_bind ssd_seg_bind(const struct ssd *s, uint32_t seg, uint64_t off)
 		.salt = s->segs[seg].salt,
 		.addr = ssd_seg_addr(s, seg) + off,
 		.low = s->segs[seg].low,
+		.how = s->segs[seg].is_scanned ? SSD_FOOT_SCANNED : SSD_FOOT_WRITTEN,
 	};
 }
 
@@ -37,6 +38,13 @@ void ssd_seg_set(struct ssd *s, uint32_t seg, enum ssd_seg_state state)
 	s->nr_free += state == SSD_FREE;
 	g->state = (uint8_t)state;
 	ssd_count(s);
+}
+
+void ssd_seg_lose(struct ssd *s, uint32_t seg, const char *why)
+{
+	ssd_seg_set(s, seg, SSD_LOST);
+	if (why)
+		store_alert(&s->st, NULL, why);
 }
 
 int ssd_seg_take(struct ssd *s, uint32_t keep)
@@ -52,6 +60,8 @@ int ssd_seg_take(struct ssd *s, uint32_t keep)
 		if (s->segs[i].state != SSD_FREE || s->segs[i].nr_reads)
 			continue;
 		s->seg_next = i + 1;
+		s->segs[i].is_scanned = s->segs[i].is_closed = s->segs[i].has_twins = false;
+		s->segs[i].twin_epoch = 0;
 		return (int)i;
 	}
 	return -1;
@@ -77,15 +87,18 @@ bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch)
 	return false;
 }
 
-int ssd_seg_last_older(const struct ssd *s, uint32_t seg)
+int ssd_seg_last_twin(const struct ssd *s, uint32_t seg)
 {
+	uint64_t top = max_t(uint64_t, s->segs[seg].epoch, s->segs[seg].twin_epoch);
 	int last = -1;
 
+	if (!s->segs[seg].has_twins)
+		return -1;
 	for (uint32_t i = 0; i < s->nr_segs; i++) {
 		const struct ssd_seg *g = &s->segs[i];
 
 		if (g->state == SSD_FREE || g->state == SSD_OPENING || g->state == SSD_DEAD ||
-		    g->state == SSD_HOLLOW || g->epoch >= s->segs[seg].epoch)
+		    g->state == SSD_HOLLOW || i == seg || g->epoch > top)
 			continue;
 		if (g->state == SSD_LOST)
 			return (int)i; /* it outlives all others */
@@ -97,14 +110,32 @@ int ssd_seg_last_older(const struct ssd *s, uint32_t seg)
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
+void ssd_seg_twin(struct ssd *s, uint32_t seg, uint64_t epoch)
+{
+	struct ssd_seg *g = &s->segs[seg];
+
+	g->has_twins = true;
+	g->twin_epoch = max_t(uint64_t, g->twin_epoch, epoch);
+}
+
+/* What e told of may still be there, and what else there was of the key; no record of a tomb. */
+static void seg_inherit(struct ssd *s, const struct ssd_entry *e, uint32_t seg)
+{
+	const struct ssd_seg *from = &s->segs[e->seg];
+
+	ssd_seg_twin(s, seg, e->is_tomb ? 0 : max_t(uint64_t, from->epoch, from->twin_epoch));
+}
+
 void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_place *p)
 {
 	struct ssd_entry *e = ssd_index_find(&s->ix, key);
 
 	if (e) {
 		must(s->segs[e->seg].nr_entries > 0);
-		s->segs[p->seg].has_twins |= e->seg != p->seg;
+		if (e->seg != p->seg)
+			seg_inherit(s, e, p->seg);
 		s->segs[e->seg].nr_entries--;
+		s->segs[e->seg].nr_live -= !e->is_ghost;
 		s->value_bytes -= e->is_ghost ? 0 : e->len;
 	} else {
 		e = ssd_index_add(&s->ix, key);
@@ -117,6 +148,7 @@ void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_
 	e->is_tomb = p->is_tomb;
 	ssd_index_set_ghost(&s->ix, e, p->is_ghost);
 	s->segs[p->seg].nr_entries++;
+	s->segs[p->seg].nr_live += !p->is_ghost;
 	s->value_bytes += p->is_ghost ? 0 : p->len;
 	if (p->ver > s->ver)
 		s->ver = p->ver;
@@ -127,6 +159,7 @@ void ssd_seg_drop(struct ssd *s, struct ssd_entry *e)
 {
 	must(s->segs[e->seg].nr_entries > 0);
 	s->segs[e->seg].nr_entries--;
+	s->segs[e->seg].nr_live -= !e->is_ghost;
 	s->value_bytes -= e->is_ghost ? 0 : e->len;
 	ssd_index_remove(&s->ix, e);
 	ssd_count(s);
@@ -134,6 +167,7 @@ void ssd_seg_drop(struct ssd *s, struct ssd_entry *e)
 
 void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e)
 {
+	s->segs[e->seg].nr_live -= !e->is_ghost;
 	s->value_bytes -= e->is_ghost ? 0 : e->len;
 	ssd_index_set_ghost(&s->ix, e, true);
 	ssd_count(s);

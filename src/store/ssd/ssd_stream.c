@@ -4,6 +4,9 @@
  * what is short, and a line of the footer for each record of the segment that it has open, at most
  * as many as values of SSD_LINE_MEAN bytes fit. Made before the shard has an owner, ended when
  * nothing is under way.
+ *
+ * Of what comes from above there are two, by turns: to seal a segment takes two syncs, and to open
+ * one a write that is read back, and all that while the other is written to.
  * tidy: no-test: t_ssd.c goes through it
  */
 #include <errno.h>
@@ -14,6 +17,7 @@
 #include "base/hugemap.h"
 #include "base/must.h"
 #include "store/ssd/ssd_int.h"
+#include "store/ssd/ssd_pace.h"
 
 static int stream_init(struct ssd *s, uint8_t no)
 {
@@ -45,17 +49,11 @@ static int stream_init(struct ssd *s, uint8_t no)
 	return st->block_mem ? 0 : -ENOMEM;
 }
 
-/* The next turn goes on: ssd_log_step(). */
-static void stream_wake(struct timeout *t)
-{
-}
-
 int ssd_stream_init(struct ssd *s)
 {
 	int err = 0;
 
-	pace_init(&s->pace, s->health.care.rate_bytes, 0);
-	timeout_init(&s->pace_wake, stream_wake);
+	ssd_pace_init(s);
 	for (uint8_t i = 0; i < SSD_STREAMS && !err; i++)
 		err = stream_init(s, i);
 	return err;
@@ -71,9 +69,33 @@ uint64_t ssd_stream_low(const struct ssd *s, uint32_t seg)
 	return low;
 }
 
+/* While one is sealed the other begins: reads find as little before them as ever. */
+uint32_t ssd_stream_writing(const struct ssd_stream *st)
+{
+	const struct ssd_stream *all = st->s->stream;
+
+	if (st->no == SSD_COLD)
+		return st->nr_writing;
+	return all[SSD_DATA].nr_writing + all[SSD_DATA_TOO].nr_writing;
+}
+
+void ssd_stream_turn(struct ssd_stream *st)
+{
+	struct ssd *s = st->s;
+	struct ssd_stream *next = &s->stream[st->no == SSD_DATA ? SSD_DATA_TOO : SSD_DATA];
+	struct ssd_append *a;
+
+	if (st->no != s->data || next->state != SSD_STREAM_CLOSED)
+		return;
+	s->data = next->no;
+	list_for_each_entry(a, &st->waiting, node)
+		a->stream = next->no;
+	list_splice_tail(&next->waiting, &st->waiting);
+}
+
 void ssd_stream_fini(struct ssd *s)
 {
-	timeout_cancel(&s->pace_wake);
+	ssd_pace_fini(s);
 	for (uint32_t i = 0; i < SSD_STREAMS; i++) {
 		struct ssd_stream *st = &s->stream[i];
 
@@ -119,4 +141,18 @@ void ssd_stream_lose(struct ssd *s)
 	for (uint32_t i = 0; i < SSD_STREAMS; i++)
 		lose_stream(&s->stream[i]);
 	/* Those that are open go on to SEALING at the next turn. */
+}
+
+void ssd_stream_fail(struct ssd *s, unsigned stream, int res)
+{
+	struct ssd_append *a;
+	struct list done;
+
+	list_init(&done);
+	list_splice_tail(&done, &s->stream[stream].waiting);
+	while (!list_is_empty(&done)) {
+		a = list_first_entry(&done, struct ssd_append, node);
+		list_del(&a->node);
+		a->done(a, res);
+	}
 }

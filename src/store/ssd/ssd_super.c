@@ -6,11 +6,14 @@
  * tidy: no-test: t_ssd_recover.c has it
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/container.h"
-#include "store/ssd/ssd_int.h"
+#include "store/ssd/ssd_span.h"
 
 #define SUPER_JUMP 1023u
 
@@ -132,6 +135,39 @@ static int super_check(const struct ssd *s)
 	return 0;
 }
 
+int ssd_super_peek(const struct store_ssd_opts *o, struct ssd_dev *dev, struct ssd_super_info *si)
+{
+	struct ssd *s = calloc(1, sizeof(*s));
+	uint8_t *block = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
+	int err = -ENOMEM;
+
+	if (s && block) {
+		s->opts = *o;
+		s->dev = dev;
+		err = super_read(s, block);
+		if (!err)
+			err = super_check(s);
+		*si = s->super;
+	}
+	free(block);
+	free(s);
+	return err;
+}
+
+/* What the roster has decided for it. Dropped means: under another id nothing in it counts. */
+static void super_born(struct ssd *s, bool *is_new)
+{
+	const struct ssd_birth *b = s->opts.birth;
+
+	if (!b)
+		return;
+	*is_new |= b->is_dropped;
+	s->super.roster = b->roster;
+	s->super.generation = max_t(uint64_t, s->super.generation, b->generation);
+	if (*is_new)
+		memcpy(s->super.uuid, b->uuid, sizeof(s->super.uuid));
+}
+
 int ssd_super_open(struct ssd *s, bool *is_new)
 {
 	uint8_t *block = aligned_alloc(SSD_BLOCK, SSD_BLOCK);
@@ -146,7 +182,29 @@ int ssd_super_open(struct ssd *s, bool *is_new)
 		err = super_make(s);
 	else if (!err)
 		err = super_check(s);
-	if (!err)
-		super_random(s, s->super.owner);
-	return err;
+	if (err)
+		return err;
+	super_born(s, is_new);
+	super_random(s, s->super.owner);
+	s->opts.birth = NULL;
+	return 0;
+}
+
+/* tidy: name: of store_make.h. Without the lock, before anybody has it: a look, and no more. */
+int store_ssd_shards(const char *path)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct ssd_super_info si, best = {0};
+	uint8_t block[SSD_BLOCK];
+	off_t end, at[2] = {0};
+
+	end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	if (end < 0)
+		return -errno;
+	at[1] = (off_t)align_down((uint64_t)end, SSD_BLOCK) - (off_t)SSD_BLOCK;
+	for (unsigned i = 0; i < 2 && at[1] > 0; i++)
+		if (pread(fd, block, sizeof(block), at[i]) == (ssize_t)sizeof(block) &&
+		    !ssd_format_super_check(block, &si) && si.generation >= best.generation)
+			best = si;
+	return best.nr_shards ? best.nr_shards : -EINVAL;
 }

@@ -83,6 +83,8 @@ static void sync_ended(struct io_req *req, int res)
 	if (res < 0) {
 		list_splice_tail(&done, &sy->next);
 		ssd_health_error(s, STORE_ERROR_SYNC);
+		store_alert(&s->st, NULL,
+			    "a sync of the SSD tier has failed: what it was to cover is a miss");
 		ssd_stream_lose(s);
 	}
 	sync_start(s);
@@ -167,7 +169,7 @@ void ssd_unit_submit(struct ssd *s, struct ssd_unit *u)
 	must(u->len && u->len % SSD_BLOCK == 0 && u->off % SSD_BLOCK == 0);
 	must(!u->wants_verify || !u->nr_iov);
 	u->s = s;
-	u->is_retried = false;
+	u->is_retried = u->is_checked = false;
 	ssd_health_wrote(s, u->why, u->len);
 	unit_write(u);
 }

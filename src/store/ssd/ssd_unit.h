@@ -46,7 +46,8 @@ struct ssd_unit {
 	bool wants_sync;
 	bool wants_verify;
 	bool is_retried;
-	uint8_t why; /* enum store_wrote */
+	bool is_checked; /* memory above: it fits its seals, or is known not to (ssd_pace.c) */
+	uint8_t why;	 /* enum store_wrote */
 	void (*end)(struct ssd_unit *u, int res);
 };
 

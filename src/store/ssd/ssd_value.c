@@ -15,11 +15,12 @@
 #include <sys/mman.h>
 
 #include "base/container.h"
+#include "base/hash.h"
 #include "base/hugemap.h"
 #include "base/must.h"
+#include "peal/seal.h"
 #include "store/ssd/ssd_int.h"
 
-#define DIRECT_ALIGN 512u /* what direct I/O wants of memory */
 /* One of each kind is for what is saved. */
 #define NR_SMALLS (SSD_SMALLS + 1)
 #define NR_VALUES (SSD_SMALLS + SSD_LARGES_MIN + 1)
@@ -161,8 +162,10 @@ uint8_t *ssd_value_at(struct ssd_value *v, uint32_t off)
 
 /* ---- memory of the tier above ---------------------------------------------------------------- */
 
-uint8_t *ssd_value_above(const struct store_into *in, uint64_t off, uint64_t len)
+uint8_t *ssd_value_above(const struct ssd *s, const struct store_into *in, uint64_t off,
+			 uint64_t len)
 {
+	uint32_t grain = s->dev->mem_bytes ? s->dev->mem_bytes : SSD_BLOCK;
 	struct store_view v = {
 		.st = in->st, .pin = in->pin, .len = in->value_len, .value_len = in->value_len};
 	struct mem_run run;
@@ -171,7 +174,22 @@ uint8_t *ssd_value_above(const struct store_into *in, uint64_t off, uint64_t len
 	if (in->st->ops->runs(&v, off, &run, 1) != 1 || run.len < len)
 		return NULL;
 	p = mem_own_ptr(&run);
-	return (uintptr_t)p % DIRECT_ALIGN ? NULL : p;
+	return (uintptr_t)p % grain ? NULL : p;
+}
+
+bool ssd_value_is_good(const struct ssd_value *v, uint32_t piece)
+{
+	uint64_t off = (uint64_t)piece * STORE_PIECE_BYTES, chunk = off / MEM_CHUNK_BYTES;
+	uint32_t left = ssd_format_piece_len(v->len, piece), n;
+	const uint8_t *p = ssd_value_above(v->s, &v->from, off, left);
+
+	for (; left; left -= n, p += n, chunk++) {
+		n = min_t(uint32_t, left, MEM_CHUNK_BYTES);
+		if (hash_xxh3(p, n, peal_seal_seed_at(v->app.ri.key.hash, chunk)) !=
+		    v->seals[chunk])
+			return false;
+	}
+	return true;
 }
 
 bool ssd_value_take(struct ssd_value *v, struct store_into *in)
@@ -179,7 +197,7 @@ bool ssd_value_take(struct ssd_value *v, struct store_into *in)
 	if (!v->nr_pieces || !ssd_is_straight(v->s, in) || in->value_len != v->len)
 		return false;
 	for (uint32_t i = 0; i < v->nr_pieces; i++)
-		if (!ssd_value_above(in, (uint64_t)i * STORE_PIECE_BYTES,
+		if (!ssd_value_above(v->s, in, (uint64_t)i * STORE_PIECE_BYTES,
 				     ssd_format_piece_len(v->len, i)))
 			return false;
 	memcpy(v->seals, in->seals, ssd_format_seals(v->len) * sizeof(uint64_t));

@@ -4,11 +4,13 @@
  *
  * The socket is made with mode 0600; whoever changes that decides who else may attach. A stale one
  * is taken away only when nobody answers behind it. Connections beyond max_clients are told so and
- * closed (vfu_refuse.c).
+ * closed (vfu_refuse.c); those that say nothing can't take all of the places.
  *
  * The home reactor has the listener, all sockets and all admin queues. Idle: pollers
  * arm the wake pages (vfu_bell.c); while a client that can't ring has a queue on a worker, or a
- * queue waits for a CQ head, that worker sleeps at most poll_ns.
+ * queue waits for a CQ head, that worker sleeps at most poll_ns. A home apart has admin
+ * queues alone, which nobody measures: it never looks more often than by default, or it would take
+ * the processor from those who look for commands.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,6 +28,7 @@
 #define VFU_POLL_NS_DEFAULT (5 * MONO_NS_PER_MS)
 #define VFU_BACKLOG 64
 #define VFU_ACCEPT_BUDGET 16
+#define VFU_GOING_MAX 16
 #define VFU_AGAIN_NS (100 * MONO_NS_PER_MS)
 
 /* ---- workers ---- */
@@ -37,7 +40,7 @@ static void vfu_worker_rest(struct vfu_worker *w)
 	if (w->is_busy)
 		ns = 0;
 	else if (w->nr_stock || w->is_blocked)
-		ns = w->vfu->poll_ns;
+		ns = w->poll_ns;
 	if (ns == w->sleep_ns)
 		return;
 	w->sleep_ns = ns;
@@ -75,7 +78,11 @@ static void vfu_worker_init(struct vfu *v, unsigned id)
 	w->tw = v->node->workers[id];
 	w->id = id;
 	must(reactor_id(w->tw->reactor) == id);
-	w->is_busy = v->is_busy && !(v->node->is_home_apart && w == vfu_home(v));
+	w->poll_ns = v->poll_ns;
+	if (v->node->is_home_apart && w == vfu_home(v))
+		w->poll_ns = max_t(uint64_t, w->poll_ns, VFU_POLL_NS_DEFAULT);
+	else
+		w->is_busy = v->is_busy;
 	w->sleep_ns = w->is_busy ? 0 : UINT64_MAX;
 	w->poller = (struct poller){.name = "vfu",
 				    .poll = vfu_worker_poll,
@@ -84,6 +91,9 @@ static void vfu_worker_init(struct vfu *v, unsigned id)
 				    .max_sleep_ns = w->sleep_ns};
 	w->watcher.changed = vfu_watch_changed;
 	list_init(&w->shares);
+	list_init(&w->idle);
+	list_init(&w->quiet);
+	list_init(&w->busy);
 	list_init(&w->held);
 	list_init(&w->dying);
 	list_init(&w->dirty);
@@ -91,11 +101,46 @@ static void vfu_worker_init(struct vfu *v, unsigned id)
 
 /* ---- accepting ---- */
 
+/*
+ * Whether there is a place for one more. Of the places of clients a quarter may be taken by
+ * connections that have said no VERSION yet; when there is no other, the oldest of those makes
+ * room. Not before: many that start at once are all silent for a moment. One that is on its way
+ * out, which takes a round, has no place any more; of such there are only so many, too.
+ */
+static bool vfu_has_place(struct vfu *v)
+{
+	unsigned nr_silent = 0, nr_going = 0;
+	struct vfu_dev *d, *oldest = NULL;
+
+	if (v->nr_devs < v->max_clients)
+		return true;
+	list_for_each_entry(d, &v->devs, node) {
+		if (d->ctrl)
+			continue;
+		if (d->sock.is_shut) {
+			nr_going++;
+			continue;
+		}
+		nr_silent++;
+		oldest = oldest ? oldest : d;
+	}
+	if (nr_going >= VFU_GOING_MAX)
+		return false;
+	if (v->nr_devs - nr_going < v->max_clients)
+		return true;
+	if (!oldest || nr_silent < v->max_clients / 4)
+		return false;
+	log_some_warn("vfu: %s: no VERSION yet and others want to come in, closed", oldest->host);
+	v->refused.nr_silent++;
+	vfu_sock_shut(oldest);
+	return true;
+}
+
 static void vfu_accepted(struct vfu *v, int fd)
 {
 	int err;
 
-	if (v->nr_devs >= v->max_clients) {
+	if (!vfu_has_place(v)) {
 		log_some_warn("vfu: %s: more than %u clients, refused", v->path, v->max_clients);
 		vfu_refuse(v, fd, EUSERS);
 		return;
@@ -239,6 +284,11 @@ static unsigned vfu_nr_hosts(struct tr *tr)
 	return container_of(tr, struct vfu, tr)->nr_devs;
 }
 
+static void vfu_refused(struct tr *tr, struct tr_refused *r)
+{
+	*r = container_of(tr, struct vfu, tr)->refused;
+}
+
 static uint64_t vfu_alone_since_ns(struct tr *tr)
 {
 	const struct vfu *v = container_of(tr, struct vfu, tr);
@@ -252,6 +302,7 @@ static const struct tr_ops vfu_ops = {
 	.stop = vfu_stop,
 	.destroy = vfu_destroy,
 	.nr_hosts = vfu_nr_hosts,
+	.refused = vfu_refused,
 	.alone_since_ns = vfu_alone_since_ns,
 	.list_hosts = vfu_list_hosts,
 };

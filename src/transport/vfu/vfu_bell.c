@@ -38,14 +38,19 @@ void vfu_bell_arm(struct poller *p)
 {
 	struct vfu_worker *w = container_of(p, struct vfu_worker, poller);
 
+	w->is_armed = true;
 	w->until_timed = 0; /* the first after a rest is timed */
+	vfu_share_rest(w);
 	vfu_bell_set(w, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
 void vfu_bell_disarm(struct poller *p)
 {
-	vfu_bell_set(container_of(p, struct vfu_worker, poller), 0);
+	struct vfu_worker *w = container_of(p, struct vfu_worker, poller);
+
+	w->is_armed = false;
+	vfu_bell_set(w, 0);
 }
 
 /* ---- watching ---- */

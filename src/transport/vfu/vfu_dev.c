@@ -187,8 +187,10 @@ int vfu_dev_create(struct vfu *v, int fd)
 		return err;
 	}
 	memset(d->view, 0, bytes);
-	for (unsigned i = 0; i < v->node->nr; i++)
-		vfu_share_init(&d->view[i].share);
+	for (unsigned i = 0; i < v->node->nr; i++) {
+		vfu_share_init(&d->view[i].share, d);
+		list_init(&d->view[i].stuck);
+	}
 	vfu_pci_init(d);
 	vfu_irq_init(d);
 	list_add_tail(&v->devs, &d->node);

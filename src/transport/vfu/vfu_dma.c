@@ -170,6 +170,7 @@ void vfu_dma_view(struct vfu_dev *d, struct vfu_worker *w)
 	if (old == d->snap)
 		return;
 	d->view[w->id].snap = d->snap;
+	list_splice_tail(&w->dirty, &d->view[w->id].stuck);
 	if (!old)
 		return;
 	old->pin[w->id].is_old = true;

@@ -139,50 +139,51 @@ void vfu_irq_settled(struct vfu_dev *d);
 
 /* ---- one client's share of one worker (vfu_share.c) ---- */
 
-/*
- * Clients take turns, not queues: who opens 64 has no more than who opens one. The worker's.
- *
- * While one client alone has commands, a turn takes TGT_BURST of them, as fast as that goes. While
- * several have - messages count as one, when there is another client: its commands elsewhere look
- * up keys here - each turn is to cost VFU_TURN_COST in all, split evenly; what a client's commands
- * cost is known behind them (so many bytes each, and what the copy engine did), and who has spent
- * more than its part is left out until the others have had theirs.
- */
+/* Clients take turns, not queues: who opens 64 has no more than who opens one. The worker's. */
 struct vfu_share {
 	struct list node;     /* w->shares, while it has queues there */
+	struct list turn;     /* likewise: w->idle or w->busy */
 	struct list sqs;      /* served, in turn */
+	struct list later;    /* requests that go on when it has its turn */
 	struct mem_flow flow; /* of its transfers */
-	uint64_t seen_ns;     /* it last had commands */
-	uint32_t debt;	      /* bytes' worth, beyond its part */
-	uint32_t nr_queues;   /* served, held and dying */
-	uint32_t nr_live;     /* served and held; none: its transfers are stopped */
-	uint32_t nr_ready;    /* queues that had something last turn */
+	struct vfu_dev *dev;
+	uint64_t seen_ns; /* it last had commands */
+	uint64_t paid_ns; /* its debt is as of then, and of that turn */
+	uint64_t paid_turn;
+	uint32_t debt;	    /* bytes' worth, beyond its part */
+	uint32_t nr_queues; /* served, held and dying */
+	uint32_t nr_live;   /* served and held; none: its transfers are stopped */
+	uint32_t nr_ready;  /* queues that had something last turn */
+	bool is_active;	    /* counted in dev->nr_active */
+	bool has_more;	    /* it was given less than it asked for */
+	bool is_cut;	    /* likewise, of the queue that was looked at last */
+	bool is_step_next;  /* of `later`, not its commands */
 };
 
-#define VFU_TURN_COST 32768u		  /* of several clients together: 2 us of copying */
-#define VFU_COMMAND_COST 4096u		  /* of one command, besides what it copies */
-#define VFU_NS_COST 16u			  /* of a nanosecond: what is copied in it */
-#define VFU_INLINE_LEAST 8192u		  /* copied at once, however many clients there are */
+#define VFU_TURN_COST 32768u   /* of several clients together: 2 us of copying */
+#define VFU_SMALL_COST 8192u   /* while one of them has only a command now and then */
+#define VFU_COMMAND_COST 4096u /* of one command, besides what it copies */
+#define VFU_STEP_COST 65536u   /* of 64 keys of a List or MATCH */
+#define VFU_NS_COST 16u	       /* of a nanosecond: what is copied in it */
+#define VFU_LOOKS_MAX 8u       /* queues of a client that are looked at in one turn, then */
+#define VFU_LOOKS_TURN 64u     /* and of all clients together that had nothing for long */
+#define VFU_SMALL_PIECES 32u   /* then, too: 1 us of scattered buffers */
+#define VFU_INLINE_LEAST 8192u /* copied at once, however many clients there are */
 #define VFU_DEBT_MAX (64 * VFU_TURN_COST) /* 128 us: more is the scheduler's doing */
 #define VFU_ACTIVE_NS 1000000u		  /* a client counts so long after its last command */
 
-void vfu_share_init(struct vfu_share *s);
+void vfu_share_init(struct vfu_share *s, struct vfu_dev *d);
 void vfu_share_add(struct vfu_worker *w, struct vfu_share *s); /* a queue more */
 void vfu_share_dying(struct vfu_share *s);		       /* a queue of it is served no more */
 void vfu_share_del(struct vfu_worker *w, struct vfu_share *s); /* a queue less */
-struct vfu_spent {
-	uint64_t ns, work;
-};
-/* Commands that it may take in this turn; 0: it has had more than its part. Notes what is now. */
-uint32_t vfu_share_turn(struct vfu_worker *w, struct vfu_share *s, struct vfu_spent *since);
-/* It took nr since then. */
-void vfu_share_spent(struct vfu_worker *w, struct vfu_share *s, uint32_t nr,
-		     const struct vfu_spent *since);
-/* For the next turn; clients that had commands lately. */
-void vfu_share_count(struct vfu_worker *w, unsigned nr_active);
+void vfu_share_rest(struct vfu_worker *w);		       /* it is about to sleep */
+/* One turn of all clients. > 0: there was work, or somebody waits for its next part. */
+int vfu_share_serve(struct vfu_worker *w);
 void vfu_share_queues(struct vfu_dev *d, int more); /* home: I/O queues of a client's */
 /* Requests that may be taken for this queue. */
 uint32_t vfu_share_reqs(const struct vfu_sq *sq);
+/* The next step of its oldest request that waits for one: how many were done. */
+uint32_t vfu_share_step(struct vfu_share *s);
 
 /* ---- queues (vfu_qp.c, vfu_queue.c) ---- */
 
@@ -216,11 +217,11 @@ struct vfu_cq {
 	uint32_t nr_sqs; /* the home's */
 	struct vfu_vec vec;
 	uint16_t qid;
-	uint8_t after;			       /* enum vfu_after: what follows a posting */
-	bool is_broken;			       /* its memory is gone: what is staged is dropped */
-	bool is_bell_bad;		       /* the client was told once */
-	struct list dirty;		       /* w->dirty while something is staged */
-	bool is_dying;			       /* the home's */
+	uint8_t after;	   /* enum vfu_after: what follows a posting */
+	bool is_broken;	   /* its memory is gone: what is staged is dropped */
+	bool is_bell_bad;  /* the client was told once */
+	struct list dirty; /* w->dirty while something is staged; view.stuck: and can't be posted */
+	bool is_dying;	   /* the home's */
 	struct mbox_msg del;		       /* there and back */
 	struct vfu_note note_bell, note_fatal; /* to the home, once each */
 	struct tgt_req *req;		       /* the Delete command that waits */
@@ -253,11 +254,17 @@ struct vfu_sq {
 };
 
 int vfu_qp_poll(struct vfu_worker *w);
+/* One client's part of a turn, its answers included: how many commands. */
+/* Up to max commands of at most `looks` of its queues; the next ones are looked at next time. */
+uint32_t vfu_qp_serve(struct vfu_worker *w, struct vfu_share *s, uint32_t max, uint32_t looks);
+bool vfu_qp_has_more(const struct vfu_share *s); /* it may have rung for more than was taken */
+int vfu_qp_flush_all(struct vfu_worker *w);	 /* CQs that had something posted */
 uint16_t vfu_qp_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir);
 int vfu_qp_resolve(struct tgt_req *req, uint64_t addr, uint64_t len, enum mem_xfer_dir dir,
 		   struct mem_run *run);
 void vfu_qp_respond(struct tgt_req *req);
-bool vfu_qp_flush(struct vfu_cq *cq);
+void vfu_qp_later(struct tgt_req *req);
+void vfu_qp_flush(struct vfu_cq *cq);
 
 extern const struct tgt_sq_ops vfu_qp_ops;
 
@@ -287,9 +294,15 @@ struct vfu_worker {
 	struct tgt_worker *tw;
 	unsigned id;
 	struct poller poller;
-	struct list shares; /* clients with queues here, in turn */
+	struct list shares; /* clients with queues here */
+	struct list idle;   /* of them: had nothing when they were last looked at, but lately */
+	struct list quiet;  /* of them: nor lately */
+	struct list busy;   /* of them: have more, in turn */
 	uint32_t nr_shares;
-	uint32_t nr_active;	    /* of them, that had commands lately, and messages */
+	uint32_t nr_active; /* of them, that had commands lately, and messages */
+	uint32_t nr_small;  /* of them, in `idle` */
+	uint64_t turn;
+	uint64_t nr_looks;	    /* at doorbells */
 	uint64_t nr_mails, mail_ns; /* of the reactor, and when there was one more */
 	struct list held;	    /* not served while the operator holds the worker */
 	struct list dying;	    /* no longer fetched from, waiting for nr_inflight 0 */
@@ -297,8 +310,10 @@ struct vfu_worker {
 	uint32_t nr_kept;	    /* requests that one client leaves to the others */
 	uint32_t nr_stock;	    /* queues of clients that can't ring the bell */
 	bool is_busy;		    /* never sleeps */
+	bool is_armed;		    /* clients were told that it sleeps: this is the last look */
 	bool is_blocked;	    /* something waits for a doorbell that no bell announces */
 	uint64_t sleep_ns;	    /* what the reactor was told */
+	uint64_t poll_ns;	    /* longest sleep beside a client that can't ring */
 	struct mbox_msg start;
 	struct mbox_msg kick; /* from the home, not again before it has arrived */
 	_Atomic bool is_kicked;
@@ -352,6 +367,7 @@ void vfu_sock_fail(struct vfu_dev *d, int err);
 struct vfu_view {
 	struct vfu_snap *snap; /* NULL: nothing is mapped */
 	struct vfu_irqs *irqs; /* NULL: none */
+	struct list stuck;     /* CQs with staged entries whose ring isn't mapped in `snap` */
 	struct vfu_share share;
 } __attribute__((aligned(64)));
 
@@ -427,6 +443,7 @@ struct vfu_dev {
 	unsigned nr_queues; /* of both kinds, until they are freed */
 	bool is_disabling;
 	unsigned nr_io_sqs;
+	_Atomic uint32_t nr_active; /* workers where it had commands lately; they write it */
 };
 
 int vfu_dev_create(struct vfu *v, int fd);
@@ -508,10 +525,12 @@ struct vfu {
 	struct timeout again; /* out of descriptors: accept later */
 	unsigned nr_devs;
 	struct vfu_refusal refusal[VFU_REFUSALS];
-	unsigned nr_refusals;		/* not free */
-	uint64_t alone_since_ns;	/* valid while nr_devs is 0 */
-	_Atomic uint32_t nr_busy_devs;	/* with I/O queues; the home writes, workers read */
-	uint32_t nr_mapped, mapped_max; /* of all clients: vm.max_map_count is the process's */
+	unsigned nr_refusals; /* not free */
+	struct tr_refused refused;
+	uint64_t alone_since_ns;	 /* valid while nr_devs is 0 */
+	_Atomic uint32_t nr_busy_devs;	 /* with I/O queues; the home writes, workers read */
+	_Atomic uint32_t nr_active_devs; /* that had commands lately, anywhere; workers write */
+	uint32_t nr_mapped, mapped_max;	 /* of all clients: vm.max_map_count is the process's */
 	struct list devs;
 	struct vfu_worker *workers; /* node->nr */
 	void (*stopped)(void *arg);

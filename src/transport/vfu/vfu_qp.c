@@ -71,10 +71,10 @@ static void vfu_qp_posted(struct vfu_cq *cq)
 }
 
 /*
- * Posts what is staged and interrupts once. False: it stays staged, the ring isn't mapped just
- * now.
+ * Posts what is staged and interrupts once. What a ring can't take that isn't mapped just now stays
+ * staged, and nobody looks at that queue again before the map has changed (vfu_dma_view()).
  */
-bool vfu_qp_flush(struct vfu_cq *cq)
+void vfu_qp_flush(struct vfu_cq *cq)
 {
 	int nr = 0;
 
@@ -93,7 +93,9 @@ bool vfu_qp_flush(struct vfu_cq *cq)
 		if (cq->after)
 			vfu_qp_posted(cq);
 	}
-	return cq->tail == cq->staged;
+	list_del(&cq->dirty);
+	if (cq->tail != cq->staged)
+		list_add_tail(&cq->dev->view[cq->w->id].stuck, &cq->dirty);
 }
 
 static inline void vfu_qp_stage(struct vfu_sq *sq, uint16_t cid, uint16_t status, uint32_t dw0,
@@ -163,9 +165,17 @@ uint16_t vfu_qp_data(struct tgt_req *req, uint64_t len, enum mem_xfer_dir dir)
 	return tgt_dptr_init(req, len, dir);
 }
 
+void vfu_qp_later(struct tgt_req *req)
+{
+	struct vfu_sq *sq = container_of(req->sq, struct vfu_sq, sq);
+
+	list_add_tail(&sq->share->later, &req->later);
+}
+
 const struct tgt_sq_ops vfu_qp_ops = {
 	.respond = vfu_qp_respond,
 	.data = vfu_qp_data,
+	.later = vfu_qp_later,
 	.resolve = vfu_qp_resolve,
 };
 
@@ -322,39 +332,52 @@ static uint32_t vfu_qp_fetch(struct vfu_sq *sq, uint32_t max)
 	return nr ? vfu_qp_take(sq, nr) : 0;
 }
 
-/* The next turn begins with another one. */
-static void vfu_qp_rotate(struct list *all)
+/* The next turn begins behind the first `nr`. */
+static void vfu_qp_rotate(struct list *all, uint32_t nr)
 {
-	struct list *first = all->next;
+	struct list *first;
 
-	list_del(first);
-	list_add_tail(all, first);
+	for (; nr; nr--) {
+		first = all->next;
+		list_del(first);
+		list_add_tail(all, first);
+	}
 }
 
-/* Of one client's queues, an even part of `max` each; how many were taken. */
-static uint32_t vfu_qp_fetch_all(struct vfu_worker *w, struct vfu_share *s, uint32_t max)
+/*
+ * Of one client's queues, an even part of `max` each; how many were taken. At most `looks` queues
+ * are looked at: a doorbell that its client writes to all the time costs a cache miss each time.
+ */
+static uint32_t vfu_qp_fetch_all(struct vfu_worker *w, struct vfu_share *s, uint32_t max,
+				 uint32_t looks)
 {
 	uint32_t part = max / (s->nr_ready ? s->nr_ready : 1), nr_ready = 0;
-	uint32_t left = max, nr;
+	uint32_t left = max, nr_looks = 0, nr;
 	struct vfu_sq *sq;
 
 	if (part == 0)
 		part = 1;
 	w->nr_burst = 0;
 	list_for_each_entry(sq, &s->sqs, node) {
-		if (left == 0)
+		if (left == 0 || nr_looks == looks)
 			break;
 		nr = vfu_qp_fetch(sq, min_t(uint32_t, part, left));
 		left -= nr;
 		nr_ready += nr != 0;
+		nr_looks++;
+		/* Is there more, as far as is known? */
+		s->is_cut = left == 0 && sq->tail != sq->head;
 	}
+	w->nr_looks += nr_looks;
 	s->nr_ready = nr_ready;
-	if (nr_ready)
-		vfu_qp_rotate(&s->sqs);
+	if (nr_looks == looks)
+		vfu_qp_rotate(&s->sqs, nr_looks);
+	else if (nr_ready)
+		vfu_qp_rotate(&s->sqs, 1);
 	return max - left;
 }
 
-static int vfu_qp_flush_all(struct vfu_worker *w)
+int vfu_qp_flush_all(struct vfu_worker *w)
 {
 	struct vfu_cq *cq, *tmp;
 	int nr = 0;
@@ -362,8 +385,7 @@ static int vfu_qp_flush_all(struct vfu_worker *w)
 	list_for_each_entry_safe(cq, tmp, &w->dirty, dirty) {
 		uint32_t tail = cq->tail;
 
-		if (vfu_qp_flush(cq))
-			list_del(&cq->dirty);
+		vfu_qp_flush(cq);
 		nr += tail != cq->tail;
 	}
 	return nr;
@@ -378,43 +400,30 @@ static void vfu_qp_flush_early(void *arg)
 	struct vfu_cq *cq, *tmp;
 
 	list_for_each_entry_safe(cq, tmp, &w->dirty, dirty)
-		if (!(cq->after & VFU_AFTER_IRQ) && vfu_qp_flush(cq))
-			list_del(&cq->dirty);
+		if (!(cq->after & VFU_AFTER_IRQ))
+			vfu_qp_flush(cq);
 }
 
-/* One client's part of a turn, its answers included; how many commands. */
-static uint32_t vfu_qp_serve(struct vfu_worker *w, struct vfu_share *s, uint32_t max)
+uint32_t vfu_qp_serve(struct vfu_worker *w, struct vfu_share *s, uint32_t max, uint32_t looks)
 {
-	uint32_t nr = vfu_qp_fetch_all(w, s, max);
+	uint32_t nr = vfu_qp_fetch_all(w, s, max, looks);
 
 	if (w->nr_burst)
 		tgt_req_burst(w->burst, w->nr_burst, vfu_qp_flush_early, w);
 	return nr;
 }
 
-/* Several clients. > 0: there was work, or somebody waits for its next part. */
-static __attribute__((noinline)) int vfu_qp_serve_all(struct vfu_worker *w)
+bool vfu_qp_has_more(const struct vfu_share *s)
 {
-	unsigned nr_active = 0, nr_served = 0;
-	struct vfu_spent since;
-	struct vfu_share *s;
-	uint32_t nr, max;
+	const struct vfu_sq *sq;
 
-	list_for_each_entry(s, &w->shares, node) {
-		max = vfu_share_turn(w, s, &since);
-		nr = max ? vfu_qp_serve(w, s, max) : 0;
-		if (nr) {
-			if (!list_is_empty(&w->dirty))
-				vfu_qp_flush_all(w);
-			vfu_share_spent(w, s, nr, &since);
-		}
-		nr_served += nr || !max;
-		nr_active += since.ns - s->seen_ns < VFU_ACTIVE_NS;
-	}
-	vfu_share_count(w, nr_active);
-	if (nr_served)
-		vfu_qp_rotate(&w->shares);
-	return (int)nr_served;
+	/* To look at all of them takes turns. */
+	if (s->nr_live > VFU_LOOKS_MAX)
+		return s->is_cut;
+	list_for_each_entry(sq, &s->sqs, node)
+		if (atomic_load_explicit(sq->bell, memory_order_relaxed) != sq->head)
+			return true;
+	return false;
 }
 
 /* No other client has an I/O queue, anywhere, and nothing is left of when one had. */
@@ -424,16 +433,27 @@ static inline bool vfu_qp_is_alone(const struct vfu_worker *w)
 	       atomic_load_explicit(&w->vfu->nr_busy_devs, memory_order_relaxed) < 2;
 }
 
+static inline int vfu_qp_serve_one(struct vfu_worker *w, struct vfu_share *s)
+{
+	uint32_t nr = unlikely(!list_is_empty(&s->later)) ? vfu_share_step(s) : 0;
+
+	return (int)(nr + vfu_qp_serve(w, s, TGT_BURST, UINT32_MAX));
+}
+
 int vfu_qp_poll(struct vfu_worker *w)
 {
 	int nr = 0;
 
 	w->is_blocked = false;
+	/* What a device or another reactor has brought is told before anything new begins. */
+	if (!list_is_empty(&w->dirty)) {
+		nr = vfu_qp_flush_all(w);
+		reactor_io_push(w->tw->reactor);
+	}
 	if (likely(vfu_qp_is_alone(w)))
-		nr = (int)vfu_qp_serve(w, list_first_entry(&w->shares, struct vfu_share, node),
-				       TGT_BURST);
+		nr += vfu_qp_serve_one(w, list_first_entry(&w->shares, struct vfu_share, node));
 	else if (w->nr_shares)
-		nr = vfu_qp_serve_all(w);
+		nr += vfu_share_serve(w);
 	if (!list_is_empty(&w->dirty))
 		nr += vfu_qp_flush_all(w);
 	if (!list_is_empty(&w->dying))

@@ -80,8 +80,8 @@ static void vfu_queue_sq_back(struct vfu_sq *sq)
 {
 	list_del(&sq->node);
 	vfu_share_del(sq->w, sq->share);
-	if (list_is_linked(&sq->cq->dirty) && vfu_qp_flush(sq->cq))
-		list_del(&sq->cq->dirty);
+	if (list_is_linked(&sq->cq->dirty))
+		vfu_qp_flush(sq->cq);
 	sq->del.fn = vfu_queue_sq_gone;
 	vfu_queue_send(sq->w, vfu_home(sq->w->vfu), &sq->del);
 }
@@ -104,7 +104,6 @@ static void vfu_queue_sq_del_at(struct mbox_msg *m)
 {
 	struct vfu_sq *sq = container_of(m, struct vfu_sq, del);
 	struct vfu_worker *w = sq->w;
-	struct tgt_req *req;
 
 	list_del(&sq->node);
 	vfu_share_dying(sq->share);
@@ -113,8 +112,7 @@ static void vfu_queue_sq_del_at(struct mbox_msg *m)
 	else
 		__atomic_store_n(&vfu_dev_wake(sq->dev)->worker[w->id].sleeping, 0,
 				 __ATOMIC_RELAXED);
-	list_for_each_entry(req, &sq->sq.reqs, node)
-		req->is_aborted = true;
+	tgt_sq_deleted(&sq->sq);
 	list_add_tail(&w->dying, &sq->node);
 	vfu_queue_drained(w);
 }

@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who gets how much of a worker: see struct vfu_share. Deficit round robin over clients, paid
- * afterwards, since what a command costs isn't in its SQE: a Retrieve of 64 KiB may be a miss, an
- * SGL of 64 pieces costs more than its bytes, and memory that faults more than either.
+ * Who gets how much of a worker: see struct vfu_share. Deficit round robin over clients, those
+ * first that had nothing a moment ago (fq_codel, RFC 8290), paid afterwards, since what a command
+ * costs isn't in its SQE. While one client alone has commands a turn takes TGT_BURST of them. While
+ * several have - messages count as one, when clients elsewhere have commands -
  *
- *	a turn of several clients: VFU_TURN_COST / nr_active each
- *	  takes at most that / VFU_COMMAND_COST commands, at least one
- *	  copies at most that (VFU_INLINE_LEAST at least) inside them; the rest goes to the copy
- *	  engine, which cuts it and lets flows take turns
- *	  its debt is then VFU_COMMAND_COST a command + the engine's work, or the time that it took,
- *	  whichever is more; each turn takes its part off, and there is none for it meanwhile
+ *	a turn looks at all that had nothing last time (`idle`), at some of those that had nothing
+ *	  for long (`quiet`), then at those that have more (`busy`), in turn, one at least, until it
+ *	  has cost VFU_TURN_COST, or VFU_SMALL_COST while one of `idle` has a command now and then
+ *	of a client with many queues some are looked at, in turn
+ *	each takes as many commands as its even part of that pays for, at least one, and copies as
+ *	  much inside them; or one step of a List, MATCH or HINT. The copy engine has the rest
+ *	its debt grows by a command's cost and the engine's work, or the time that it took; each
+ *	  turn takes its part of a turn off, or of the time that went by; meanwhile it has none,
+ *	  but for VFU_SMALL_COST of one of `idle`
  *
- * So a command that comes in waits for the rest of one such turn and for its client's place in the
- * next, whatever others have outstanding. Requests: a client leaves to each other one that has
- * queues here the share that it is sure of, half of all of them split by the most clients there may
- * be; above that who comes first has them. Run by the worker.
+ * So a command of a client that had none waits for the rest of one such turn, however many attack.
+ * Requests: a client leaves to others the share that each is sure of, half of all split by the most
+ * clients there may be; above that who comes first has them. Run by the worker.
  */
 #include "transport/vfu/vfu_int.h"
 
-void vfu_share_init(struct vfu_share *s)
+void vfu_share_init(struct vfu_share *s, struct vfu_dev *d)
 {
+	s->dev = d;
 	list_init(&s->node);
+	list_init(&s->turn);
 	list_init(&s->sqs);
+	list_init(&s->later);
 	mem_flow_init(&s->flow);
 }
 
@@ -44,7 +50,9 @@ void vfu_share_add(struct vfu_worker *w, struct vfu_share *s)
 	if (s->nr_queues++)
 		return;
 	s->debt = 0;
+	s->has_more = false;
 	list_add_tail(&w->shares, &s->node);
+	list_add_tail(&w->idle, &s->turn);
 	w->nr_shares++;
 	vfu_share_changed(w);
 }
@@ -59,53 +67,153 @@ void vfu_share_dying(struct vfu_share *s)
 	s->flow.is_stopped = --s->nr_live == 0;
 }
 
+/* For other workers: somebody has commands there. */
+static void vfu_share_active(struct vfu_share *s, bool is)
+{
+	_Atomic uint32_t *all = &s->dev->vfu->nr_active_devs, *one = &s->dev->nr_active;
+
+	if (is == s->is_active)
+		return;
+	s->is_active = is;
+	if (is && atomic_fetch_add_explicit(one, 1, memory_order_relaxed) == 0)
+		atomic_fetch_add_explicit(all, 1, memory_order_relaxed);
+	if (!is && atomic_fetch_sub_explicit(one, 1, memory_order_relaxed) == 1)
+		atomic_fetch_sub_explicit(all, 1, memory_order_relaxed);
+}
+
+void vfu_share_rest(struct vfu_worker *w)
+{
+	struct vfu_share *s;
+
+	list_for_each_entry(s, &w->shares, node)
+		vfu_share_active(s, false);
+}
+
 void vfu_share_del(struct vfu_worker *w, struct vfu_share *s)
 {
 	must(s->nr_queues > 0);
 	if (--s->nr_queues)
 		return;
+	must(list_is_empty(&s->later));
+	vfu_share_active(s, false);
 	list_del(&s->node);
+	list_del(&s->turn);
 	w->nr_shares--;
 	vfu_share_changed(w);
 }
 
-static uint32_t vfu_share_part(const struct vfu_worker *w)
+uint32_t vfu_share_step(struct vfu_share *s)
 {
-	return VFU_TURN_COST / w->nr_active;
+	struct tgt_req *req = list_first_entry(&s->later, struct tgt_req, later);
+
+	list_del(&req->later);
+	tgt_req_again(req);
+	return 1;
 }
 
-uint32_t vfu_share_turn(struct vfu_worker *w, struct vfu_share *s, struct vfu_spent *since)
-{
-	uint32_t part;
+/* ---- a turn ---- */
 
-	since->ns = reactor_turn_ns(w->tw->reactor);
-	since->work = mem_engine_work(w->tw->engine);
+/* How much of a client's debt is gone by now. */
+static void vfu_share_pay(const struct vfu_worker *w, struct vfu_share *s, uint64_t now_ns)
+{
+	uint64_t turns = (w->turn - s->paid_turn) * VFU_TURN_COST;
+	uint64_t time = (now_ns - s->paid_ns) * VFU_NS_COST;
+
+	s->paid_turn = w->turn;
+	s->paid_ns = now_ns;
+	if (w->nr_active < 2)
+		s->debt = 0;
+	s->debt -= min_t(uint64_t, s->debt,
+			 max_t(uint64_t, turns, time) / max_t(uint32_t, w->nr_active, 1));
+}
+
+/* The last look before a sleep is at all doorbells: who rang before it has woken nobody. */
+static uint32_t vfu_share_looks(const struct vfu_worker *w)
+{
+	return w->nr_shares < 2 || w->is_armed ? UINT32_MAX : VFU_LOOKS_MAX;
+}
+
+/* One step, or commands, in turn while there are both. What that cost; 0: it has nothing. */
+static uint64_t vfu_share_give(struct vfu_worker *w, struct vfu_share *s, uint32_t max,
+			       uint64_t *now_ns)
+{
+	uint64_t work = mem_engine_work(w->tw->engine), ns = *now_ns;
+	uint32_t nr = 0, nr_steps = 0;
+
+	if (list_is_empty(&s->later) || !s->is_step_next)
+		nr = vfu_qp_serve(w, s, max, vfu_share_looks(w));
+	if (!nr && !list_is_empty(&s->later))
+		nr_steps = vfu_share_step(s);
+	s->is_step_next = !nr_steps;
+	s->has_more = nr_steps || vfu_qp_has_more(s);
+	if (!nr && !nr_steps)
+		return 0;
+	if (!list_is_empty(&w->dirty))
+		vfu_qp_flush_all(w);
+	*now_ns = reactor_now_ns(w->tw->reactor);
+	s->seen_ns = *now_ns;
+	work = mem_engine_work(w->tw->engine) - work + nr * VFU_COMMAND_COST +
+	       nr_steps * VFU_STEP_COST;
+	work = max_t(uint64_t, work, (*now_ns - ns) * VFU_NS_COST);
+	s->debt = (uint32_t)min_t(uint64_t, s->debt + work, VFU_DEBT_MAX);
+	return work;
+}
+
+/* Commands that one may take at once, of a turn of that cost. */
+static uint32_t vfu_share_max(const struct vfu_worker *w, uint32_t cost)
+{
 	if (w->nr_active < 2)
 		return TGT_BURST;
-	part = vfu_share_part(w);
-	s->debt -= min_t(uint32_t, s->debt, part);
-	if (s->debt)
-		return 0;
-	since->ns = reactor_now_ns(w->tw->reactor);
-	return max_t(uint32_t, part / VFU_COMMAND_COST, 1);
+	return max_t(uint32_t, cost / w->nr_active / VFU_COMMAND_COST, 1);
 }
 
-void vfu_share_spent(struct vfu_worker *w, struct vfu_share *s, uint32_t nr,
-		     const struct vfu_spent *since)
+/* Where it stands until it is looked at again. */
+static struct list *vfu_share_list(struct vfu_worker *w, const struct vfu_share *s, uint64_t now_ns)
 {
-	uint64_t work, ns;
-
-	s->seen_ns = since->ns;
-	if (w->nr_active < 2)
-		return;
-	ns = reactor_now_ns(w->tw->reactor) - since->ns;
-	work = mem_engine_work(w->tw->engine) - since->work + nr * VFU_COMMAND_COST;
-	work = max_t(uint64_t, work, ns * VFU_NS_COST);
-	s->debt = (uint32_t)min_t(uint64_t, work, VFU_DEBT_MAX);
+	if (s->has_more)
+		return &w->busy;
+	return s->seen_ns && now_ns - s->seen_ns < VFU_ACTIVE_NS ? &w->idle : &w->quiet;
 }
 
-/* Somebody else may wait for this reactor without a queue on it. */
-static bool vfu_share_has_mail(struct vfu_worker *w)
+struct vfu_share_sum {
+	uint64_t now_ns, cost; /* so far */
+	unsigned nr_served;    /* that had something, or would have been asked but for a debt */
+};
+
+/* All of a list that weren't looked at in this turn, from its head, up to that cost. */
+static void vfu_share_serve_list(struct vfu_worker *w, struct list *from, uint32_t cost,
+				 struct vfu_share_sum *sum)
+{
+	uint64_t looks = w->nr_looks + (w->is_armed ? UINT32_MAX : VFU_LOOKS_TURN);
+	uint32_t max = vfu_share_max(w, cost);
+	struct vfu_share *s;
+	struct list todo;
+	uint64_t work;
+	bool is_late;
+
+	list_init(&todo);
+	list_splice_tail(&todo, from);
+	while (!list_is_empty(&todo)) {
+		s = list_first_entry(&todo, struct vfu_share, turn);
+		if (s->paid_turn == w->turn)
+			break; /* from here on they have come from the other list */
+		vfu_share_pay(w, s, sum->now_ns);
+		is_late = s->debt > (from == &w->busy ? 0 : VFU_SMALL_COST);
+		work = is_late ? 0 : vfu_share_give(w, s, max, &sum->now_ns);
+		sum->nr_served += work || is_late;
+		sum->cost += work;
+		list_del(&s->turn);
+		list_add_tail(vfu_share_list(w, s, sum->now_ns), &s->turn);
+		if ((work && sum->cost >= cost) || (from == &w->quiet && w->nr_looks >= looks))
+			break;
+	}
+	/* Whoever had no turn is first in the next. */
+	list_splice_tail(&todo, from);
+	list_splice_tail(from, &todo);
+}
+
+/* Somebody else's commands may wait for this reactor without a queue on it. */
+static bool vfu_share_has_mail(struct vfu_worker *w, unsigned nr_active)
 {
 	uint64_t mails = counter_get(&reactor_stats(w->tw->reactor)->mails);
 	uint64_t now_ns = reactor_turn_ns(w->tw->reactor);
@@ -114,19 +222,45 @@ static bool vfu_share_has_mail(struct vfu_worker *w)
 		w->nr_mails = mails;
 		w->mail_ns = now_ns;
 	}
-	return now_ns - w->mail_ns < VFU_ACTIVE_NS;
+	return now_ns - w->mail_ns < VFU_ACTIVE_NS &&
+	       atomic_load_explicit(&w->vfu->nr_active_devs, memory_order_relaxed) > nr_active;
 }
 
-void vfu_share_count(struct vfu_worker *w, unsigned nr_active)
+/* Who had commands lately, for the next turn. */
+static void vfu_share_count(struct vfu_worker *w, uint64_t now_ns)
 {
-	if (atomic_load_explicit(&w->vfu->nr_busy_devs, memory_order_relaxed) > 1)
-		nr_active += vfu_share_has_mail(w);
-	if (nr_active == w->nr_active)
+	uint32_t nr_active = 0, nr_small = 0;
+	struct vfu_share *s;
+
+	list_for_each_entry(s, &w->shares, node) {
+		vfu_share_active(s, s->seen_ns && now_ns - s->seen_ns < VFU_ACTIVE_NS);
+		nr_active += s->is_active;
+		nr_small += s->is_active && !s->has_more;
+	}
+	nr_active += vfu_share_has_mail(w, nr_active);
+	if (nr_active == w->nr_active && nr_small == w->nr_small)
 		return;
 	w->nr_active = nr_active;
-	mem_engine_share(w->tw->engine,
-			 nr_active < 2 ? MEM_INLINE_BYTES
-				       : max_t(uint32_t, vfu_share_part(w), VFU_INLINE_LEAST));
+	w->nr_small = nr_small;
+	w->tw->is_shared = nr_active >= 2;
+	if (nr_active < 2)
+		mem_engine_share(w->tw->engine, MEM_INLINE_BYTES, MEM_TURN_PIECES);
+	else
+		mem_engine_share(w->tw->engine,
+				 max_t(uint32_t, VFU_TURN_COST / nr_active, VFU_INLINE_LEAST),
+				 nr_small ? VFU_SMALL_PIECES : MEM_TURN_PIECES);
+}
+
+int vfu_share_serve(struct vfu_worker *w)
+{
+	struct vfu_share_sum sum = {.now_ns = reactor_now_ns(w->tw->reactor)};
+
+	w->turn++;
+	vfu_share_serve_list(w, &w->idle, VFU_TURN_COST, &sum);
+	vfu_share_serve_list(w, &w->quiet, VFU_TURN_COST, &sum);
+	vfu_share_serve_list(w, &w->busy, w->nr_small ? VFU_SMALL_COST : VFU_TURN_COST, &sum);
+	vfu_share_count(w, sum.now_ns);
+	return (int)sum.nr_served;
 }
 
 void vfu_share_queues(struct vfu_dev *d, int more)

@@ -152,4 +152,5 @@ const struct tgt_sq_ops vfu_watch_ops = {
 	.respond = vfu_qp_respond,
 	.data = vfu_watch_data,
 	.resolve = vfu_qp_resolve,
+	.later = vfu_qp_later,
 };

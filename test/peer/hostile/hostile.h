@@ -39,7 +39,8 @@
 
 struct host {
 	const char *path;
-	int sock; /* -1: not connected */
+	int sock;	   /* -1: not connected */
+	unsigned admin_ms; /* how long an admin command may take before the host gives up */
 	uint16_t msg_id;
 	int mem_fd; /* not owned */
 	uint8_t *mem;
@@ -98,8 +99,9 @@ struct attack {
 	struct attack_seen *seen;
 	const char *path;
 	int mem_fd;
-	uint32_t nsid;	/* its own */
-	bool may_guess; /* asks for the victim's keys, in its own namespace */
+	uint32_t nsid;	      /* its own */
+	_Atomic bool is_calm; /* scribble: its second thread waits */
+	bool may_guess;	      /* asks for the victim's keys, in its own namespace */
 };
 
 struct attack_kind {

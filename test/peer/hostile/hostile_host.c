@@ -13,17 +13,20 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "base/mono.h"
 #include "base/must.h"
 #include "hostile.h"
 
 #define HOST_BELL_OFFSET 0x1000u
 #define HOST_SPINS 200000u
+#define HOST_ADMIN_MS 60000u
 
 void host_init(struct host *h, const char *path, int mem_fd)
 {
 	memset(h, 0, sizeof(*h));
 	h->path = path;
 	h->sock = -1;
+	h->admin_ms = HOST_ADMIN_MS;
 	h->mem_fd = mem_fd;
 	h->mem = mmap(NULL, HOST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mem_fd, 0);
 	must(h->mem != MAP_FAILED);
@@ -294,11 +297,12 @@ static int enable(struct host *h)
 
 static int admin(struct host *h, const struct nvme_sqe *sqe)
 {
+	uint64_t end = mono_ns() + h->admin_ms * MONO_NS_PER_MS;
 	struct nvme_cqe cqe;
 
 	host_put(h, 0, sqe);
 	host_ring(h, 0);
-	for (unsigned i = 0; i < 6000; i++) {
+	for (unsigned i = 0; mono_ns() < end; i++) {
 		if (host_reap(h, 0, &cqe, 1))
 			return cqe.status >> 1 & 0x7ff ? -EIO : 0;
 		poll(NULL, 0, i < 1000 ? 0 : 10);

@@ -141,12 +141,31 @@ static void scribble_once(struct attack *a, struct rng *r)
 
 static void *scribble_main(void *arg)
 {
+	struct attack *a = arg;
 	struct rng r;
 
 	rng_init(&r, 77);
-	for (;;)
-		scribble_once(arg, &r);
+	for (;;) {
+		if (atomic_load_explicit(&a->is_calm, memory_order_relaxed))
+			poll(NULL, 0, 1);
+		else
+			scribble_once(a, &r);
+	}
 	return NULL;
+}
+
+/*
+ * Attaching is scribbled on as well, once: of eight admin commands in a row hardly ever all stay
+ * whole, so whoever tries until it succeeds may do nothing else for minutes.
+ */
+static void scribble_attach(struct attack *a, unsigned nr)
+{
+	host_hang_up(&a->host);
+	if (host_attach(&a->host, nr) == 0)
+		return;
+	atomic_store(&a->is_calm, true);
+	attack_attach(a, nr);
+	atomic_store(&a->is_calm, false);
 }
 
 static void attack_scribble(struct attack *a)
@@ -155,6 +174,8 @@ static void attack_scribble(struct attack *a)
 
 	/* A scribbled NSID with a key of the victim's would be a command like any other. */
 	a->may_guess = false;
+	/* An admin command that was spoilt may be answered never. */
+	a->host.admin_ms = 500;
 	attack_attach(a, 4);
 	must(pthread_create(&thread, NULL, scribble_main, a) == 0);
 	for (;;) {
@@ -167,10 +188,10 @@ static void attack_scribble(struct attack *a)
 			for (unsigned q = 1; q <= 4; q++)
 				host_reap(&a->host, q, NULL, WAVE);
 		if (rng_chance(&a->rng, 1, 16) && is_dead(a))
-			attack_attach(a, 4);
+			scribble_attach(a, 4);
 		/* Never stuck for long on rings that don't agree any more. */
 		if (rng_chance(&a->rng, 1, 64))
-			attack_attach(a, 4);
+			scribble_attach(a, 4);
 	}
 }
 

@@ -26,10 +26,12 @@ TOOLS = ('usr/sbin/nvme', 'usr/sbin/mke2fs', 'usr/sbin/e2fsck')
 FIO = 'usr/bin/fio'  # brings 50 MB of libraries along
 APPLETS = ('sh mount umount cat echo ls mkdir rm stty uname insmod poweroff reboot dd cmp '
            'sha256sum head tail od printf sleep sync grep sed awk date dmesg truncate wc cut seq '
-           'tr basename readlink true blkdiscard fstrim base64 sort uniq'
+           'tr basename readlink true blkdiscard fstrim base64 sort uniq ip ping kill'
            ).split()
 MEMORY_MIB = 640
 MODULES = ['nvme', 'crc32c_generic', 'ext4']
+NET_MODULES = ['virtio_pci', 'virtio_net', 'nvme_tcp', 'sch_netem']
+HOST = '10.0.2.2'  # this machine's loopback, as a guest with a network sees it
 # A controller that is gone is given up after seconds, not after half a minute.
 PARAMETERS = {'nvme-core.ko': ' io_timeout=10 admin_timeout=10'}
 
@@ -117,7 +119,7 @@ class Cpio:
         return self.out
 
 
-def make_initramfs(kit, path, programs, tools):
+def make_initramfs(kit, path, programs, tools, modules=()):
     """programs: of ours, static, by path here; they are found by their name there."""
     c = Cpio()
     for name in ('proc', 'sys', 'dev', 'usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64', 'etc'):
@@ -135,7 +137,7 @@ def make_initramfs(kit, path, programs, tools):
     for name in sorted(needs):
         c.copy(name, f'{kit.root}/{name}')
     c.link('usr/sbin/mkfs.ext4', 'mke2fs')
-    order = kit.modules(MODULES)
+    order = kit.modules([*MODULES, *modules])
     for module in order:
         c.copy(f'mods/{os.path.basename(module)}', module)
     lines = [f'/mods/{os.path.basename(m)}{PARAMETERS.get(os.path.basename(m), "")}\n'
@@ -150,12 +152,12 @@ def make_initramfs(kit, path, programs, tools):
 class Guest:
     """A running guest. `console` is where its kernel writes."""
 
-    def __init__(self, folder, kit, sockets, programs=(), tools=TOOLS):
+    def __init__(self, folder, kit, sockets, programs=(), tools=TOOLS, has_net=False):
         self.console = f'{folder}/console'
         path = f'{folder}/serial'
         initrd = f'{folder}/initrd{len(tools)}'
         if not os.path.exists(initrd):
-            make_initramfs(kit, initrd, programs, tools)
+            make_initramfs(kit, initrd, programs, tools, NET_MODULES if has_net else ())
         cmd = kit.program('usr/bin/qemu-system-x86_64') + [
             '-L', f'{kit.root}/usr/share/qemu', '-L', f'{kit.root}/usr/share/seabios',
             '-nodefaults', '-display', 'none', '-accel', 'tcg,thread=multi', '-cpu', 'qemu64',
@@ -167,6 +169,8 @@ class Guest:
         for i, sock in enumerate(sockets):
             cmd += ['-device', json.dumps({'driver': 'vfio-user-pci', 'id': f'nvme{i}',
                                            'socket': {'type': 'unix', 'path': sock}})]
+        if has_net:
+            cmd += ['-netdev', 'user,id=n0', '-device', 'virtio-net-pci,netdev=n0,romfile=']
         self.log = open(f'{folder}/qemu.log', 'a+', encoding='utf-8')
         self.process = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=self.log)
@@ -182,6 +186,9 @@ class Guest:
                     self.fail('QEMU does not start')
                 os.sched_yield()
         self.wait_up()
+        if has_net:
+            self.run('ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0; '
+                     'ip route add default via 10.0.2.2')
 
     def __enter__(self):
         return self

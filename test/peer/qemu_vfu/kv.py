@@ -14,6 +14,7 @@ STORE_EX, RETRIEVE_EX, MATCH, LEASE, RELEASE = 0x81, 0x82, 0x85, 0x8a, 0x8c
 STORE_IF_EXISTS, STORE_IF_ABSENT = 1, 2
 NOT_FOUND, KEY_EXISTS, VALUE_SIZE, KEY_SIZE = 0x87, 0x89, 0x85, 0x86
 CLASS = 0x1c0
+OPCODE = 1
 
 
 class Kv:
@@ -142,7 +143,7 @@ def wire_key(key):
     return key.ljust(16, b'\0') + bytes([len(key)]) + bytes(7)
 
 
-def check_vendor(kv):
+def check_vendor(kv, has_lease=True):
     """STORE_EX, RETRIEVE_EX, MATCH, LEASE, RELEASE: doc/vendor-commands.md."""
     size = 100000
     block = bytes.fromhex('70') * 16 + bytes.fromhex('67') * 16 + bytes(range(32))
@@ -169,7 +170,10 @@ def check_vendor(kv):
     kv.put_file('/tmp/k', b''.join(wire_key(k) for k in keys))
     assert kv.ok(MATCH, length=96, file='/tmp/k') == 2 | 2 << 16
     assert kv.ok(MATCH, length=96, file='/tmp/k', cdw10=24) == 1 | 1 << 16
-    check_lease(kv, size)
+    if has_lease:
+        check_lease(kv, size)
+    else:
+        kv.fails(OPCODE, LEASE, b'chain 0', length=4096, into='/tmp/w', cdw12=5000)
     check_classes(kv, size)
     check_large(kv)
 

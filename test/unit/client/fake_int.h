@@ -67,7 +67,21 @@ struct fake {
 	/* knobs and counters: any thread */
 	_Atomic bool is_stopping, is_paused, is_idle, wants_disconnect, is_churning;
 	_Atomic uint32_t fail_next; /* opcode << 16 | status, 0 = none */
-	_Atomic unsigned nr_connects, nr_maps, nr_cmds[256];
+	_Atomic uint32_t pause_at;  /* an admin command's opcode + 1, 0 = none */
+	_Atomic unsigned nr_connects, nr_maps, nr_cmds[256], nr_admin[256];
+	_Atomic bool has_lease_0;
+	_Atomic unsigned
+		after_nr; /* commands of after_opc until the next is the last; 0: no such */
+	_Atomic bool after_disconnect;
+	_Atomic uint8_t after_opc;
+	/* locked, from here on */
+	unsigned nr_rings;
+	uint8_t mdts;
+	uint32_t value_max;
+	uint8_t hold_opc, hold_until_opc;
+	unsigned hold_nr;  /* of hold_until_opc until what is held is answered; 0: no such */
+	uint32_t held_qid; /* 0: none yet */
+	struct nvme_cqe held;
 	pthread_mutex_t lock; /* around one turn of the thread and what tests do to the content */
 };
 
@@ -75,6 +89,10 @@ struct fake {
 bool fake_xfer(struct fake *f, const struct nvme_sqe *sqe, void *buf, uint32_t bytes,
 	       bool is_to_host);
 uint8_t *fake_ptr(struct fake *f, uint64_t iova, uint64_t bytes);
+
+/* fake_knobs.c: the thread looks around; counts the bells that were rung since, locked. */
+void fake_kick(struct fake *f);
+void fake_count_rings(struct fake *f);
 
 /* fake_kv.c */
 void fake_kv_io(struct fake *f, const struct nvme_sqe *sqe, struct nvme_cqe *cqe);

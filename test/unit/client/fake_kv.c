@@ -137,6 +137,8 @@ static uint16_t fake_kv_lease(struct fake *f, const struct nvme_sqe *sqe, struct
 	r = calloc(1, sizeof(*r));
 	r->l = (struct peal_wire_lease){++f->lease_id, e->version, e->bytes,
 					2000,	       nr_ext,	   nr_seals};
+	if (f->has_lease_0)
+		r->l.version = 0;
 	r->x[0] = (struct peal_wire_extent){0, cut ? cut : e->bytes, e->at};
 	r->x[1] = (struct peal_wire_extent){0, e->bytes - cut, e->at + cut};
 	memcpy((uint8_t *)r + head, e->seals, nr_seals * 8ul);
@@ -266,6 +268,8 @@ static void fake_kv_id_ns(struct fake *f, uint32_t nsid, uint8_t *buf)
 	id->nsze = f->ns_bytes[nsid - 1];
 	id->nuse = f->arena_next;
 	id->kvf[0] = (struct nvme_kv_format){.kml = 16, .vml = PEAL_VALUE_MAX};
+	if (f->value_max)
+		id->kvf[0].vml = f->value_max;
 	if (!f->no_vendor)
 		memcpy(id->vs, &v, sizeof(v));
 }
@@ -277,6 +281,7 @@ static uint16_t fake_kv_identify(struct fake *f, const struct nvme_sqe *sqe)
 
 	switch (sqe->cdw10 & 0xff) {
 	case 0x01:
+		buf[77] = f->mdts;
 		le32_put(buf + 536, f->no_sgl ? 0 : 1);
 		memcpy(buf + 768, "nqn.2025-01.test:fake", 21);
 		break;
@@ -306,6 +311,8 @@ static uint16_t fake_kv_create_queue(struct fake *f, const struct nvme_sqe *sqe)
 	if (!qid || qid > f->nr_queues || !p)
 		return NVME_ST_QID_INVALID;
 	q = &f->q[qid];
+	if (is_cq ? q->cq != NULL : q->sq != NULL)
+		return NVME_ST_QID_INVALID; /* there is one */
 	if (is_cq) {
 		*q = (struct fake_queue){.cq = p, .cq_size = size, .phase = 1};
 		q->has_irq = sqe->cdw11 >> 1 & 1;
@@ -355,10 +362,16 @@ static uint16_t fake_kv_log(struct fake *f, const struct nvme_sqe *sqe)
 
 void fake_kv_admin(struct fake *f, const struct nvme_sqe *sqe, struct nvme_cqe *cqe)
 {
+	atomic_fetch_add(&f->nr_admin[sqe->opc], 1);
 	switch (sqe->opc) {
 	case 0x00:
-	case 0x04:
 		f->q[sqe->cdw10 & 0x3f].sq = NULL;
+		break;
+	case 0x04:
+		if (f->q[sqe->cdw10 & 0x3f].sq)
+			cqe->status = NVME_ST_INVALID_QUEUE_DELETION;
+		else
+			f->q[sqe->cdw10 & 0x3f].cq = NULL;
 		break;
 	case 0x01:
 	case 0x05:

@@ -107,15 +107,49 @@ static void fake_post(struct fake *f, struct fake_queue *q, struct nvme_cqe *cqe
 		must(write(f->irqs[q->vector], &one, 8) == 8);
 }
 
+static void fake_check_after(struct fake *f, uint8_t opc)
+{
+	if (!atomic_load(&f->after_nr) || opc != atomic_load(&f->after_opc) ||
+	    atomic_fetch_sub(&f->after_nr, 1) > 1)
+		return;
+	atomic_store(atomic_load(&f->after_disconnect) ? &f->wants_disconnect : &f->is_paused,
+		     true);
+	fake_kick(f);
+}
+
+/* See fake_hold(). True: this one isn't answered now. */
+static bool fake_is_withheld(struct fake *f, uint32_t qid, uint8_t opc, const struct nvme_cqe *cqe)
+{
+	if (f->held_qid && opc == f->hold_until_opc && !--f->hold_nr) {
+		fake_post(f, &f->q[f->held_qid], &f->held);
+		f->held_qid = 0;
+	}
+	if (!f->hold_nr || f->held_qid || opc != f->hold_opc)
+		return false;
+	f->held = *cqe;
+	f->held_qid = qid;
+	return true;
+}
+
+static bool fake_is_held(struct fake *f)
+{
+	return atomic_load(&f->is_paused) || atomic_load(&f->wants_disconnect);
+}
+
 static void fake_run_queue(struct fake *f, uint32_t qid)
 {
 	struct fake_queue *q = &f->q[qid];
 
-	while (q->sq && !atomic_load(&f->is_paused) && q->sq_head != fake_doorbell(f, qid)) {
+	while (q->sq && !fake_is_held(f) && q->sq_head != fake_doorbell(f, qid)) {
 		struct nvme_cqe cqe = {.sq_id = (uint16_t)qid};
 		struct nvme_sqe sqe;
 
 		memcpy(&sqe, q->sq + q->sq_head * 64ull, 64);
+		if (!qid && atomic_load(&f->pause_at) == sqe.opc + 1u) {
+			atomic_store(&f->pause_at, 0);
+			atomic_store(&f->is_paused, true);
+			return;
+		}
 		q->sq_head = q->sq_head + 1 == q->sq_size ? 0 : q->sq_head + 1;
 		cqe.cid = sqe.cid;
 		cqe.sq_head = (uint16_t)q->sq_head;
@@ -123,7 +157,10 @@ static void fake_run_queue(struct fake *f, uint32_t qid)
 			fake_kv_io(f, &sqe, &cqe);
 		else
 			fake_kv_admin(f, &sqe, &cqe);
-		fake_post(f, q, &cqe);
+		if (!qid || !fake_is_withheld(f, qid, sqe.opc, &cqe))
+			fake_post(f, q, &cqe);
+		if (qid)
+			fake_check_after(f, sqe.opc);
 	}
 }
 
@@ -337,6 +374,7 @@ static void fake_drop_client(struct fake *f)
 	atomic_store(&f->nr_maps, 0);
 	f->cc = 0;
 	f->csts = 0;
+	f->hold_nr = f->held_qid = 0;
 	memset(f->q, 0, sizeof(f->q));
 	if (f->client_fd >= 0)
 		close(f->client_fd); /* last: everything is let go of */
@@ -413,8 +451,7 @@ static void fake_turn(struct fake *f, struct pollfd pfd[4])
 
 	if (pfd[0].revents & POLLIN)
 		must(read(f->ctl_fd, &n, 8) == 8);
-	if (pfd[1].revents & POLLIN)
-		must(read(f->wake_fd, &n, 8) == 8);
+	fake_count_rings(f);
 	if (atomic_exchange(&f->wants_disconnect, false))
 		fake_drop_client(f);
 	if (atomic_load(&f->is_paused))
@@ -449,13 +486,6 @@ static void *fake_main(void *arg)
 	}
 	fake_drop_client(f);
 	return NULL;
-}
-
-static void fake_kick(struct fake *f)
-{
-	uint64_t one = 1;
-
-	must(write(f->ctl_fd, &one, 8) == 8);
 }
 
 static void fake_listen(struct fake *f)
@@ -493,7 +523,7 @@ struct fake *fake_start(const struct fake_opts *o)
 	for (unsigned i = 0; i < FAKE_VECTORS; i++)
 		f->irqs[i] = -1;
 	f->ctl_fd = eventfd(0, EFD_CLOEXEC);
-	f->wake_fd = eventfd(0, EFD_CLOEXEC);
+	f->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	f->bar_fd = memfd_create("fake-bar", MFD_CLOEXEC);
 	f->arena_fd = memfd_create("fake-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	must(ftruncate(f->bar_fd, VFU_BAR0_BYTES) == 0);
@@ -527,65 +557,4 @@ void fake_stop(struct fake *f)
 	close(f->wake_fd);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
-}
-
-const char *fake_dir(const struct fake *f)
-{
-	return f->dir;
-}
-
-const char *fake_uri(const struct fake *f)
-{
-	return f->uri;
-}
-
-void fake_pause(struct fake *f, bool is_paused)
-{
-	/* Under the lock: no turn is under way when the knob moves. */
-	pthread_mutex_lock(&f->lock);
-	atomic_store(&f->is_paused, is_paused);
-	pthread_mutex_unlock(&f->lock);
-	fake_kick(f);
-}
-
-void fake_disconnect(struct fake *f)
-{
-	atomic_store(&f->wants_disconnect, true);
-	fake_kick(f);
-}
-
-void fake_corrupt(struct fake *f, const char *key, uint64_t offset)
-{
-	struct fake_entry *e;
-
-	pthread_mutex_lock(&f->lock);
-	e = fake_kv_find(f, (const uint8_t *)key, (uint8_t)strlen(key));
-	must(e && offset < e->bytes);
-	f->arena[e->at + offset] ^= 1;
-	pthread_mutex_unlock(&f->lock);
-}
-
-void fake_fail_next(struct fake *f, uint8_t opc, uint16_t status)
-{
-	atomic_store(&f->fail_next, (uint32_t)opc << 16 | status);
-}
-
-void fake_churn(struct fake *f, bool is_on)
-{
-	atomic_store(&f->is_churning, is_on);
-}
-
-unsigned fake_nr_connects(struct fake *f)
-{
-	return atomic_load(&f->nr_connects);
-}
-
-unsigned fake_nr_cmds(struct fake *f, uint8_t opc)
-{
-	return atomic_load(&f->nr_cmds[opc]);
-}
-
-unsigned fake_nr_maps(struct fake *f)
-{
-	return atomic_load(&f->nr_maps);
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: copies and direct requests, rings that wrap, arguments, bounds, deadlines, the eventfd.
+ * Queues: copies and direct requests, rings that wrap, arguments, bounds, deadlines, the eventfd,
+ * what idle ones hold.
  */
 #include "t_client.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -284,6 +288,112 @@ static void test_fd(void **state)
 	fake_pause(r->c->f, false);
 }
 
+#define IDLE_QUEUES 4u
+#define IDLE_BYTES (256u << 10)
+
+/* All of a small pool in quarantine: idle queues' answers are taken by whoever wants buffers. */
+static void test_idle(void **state)
+{
+	struct peal_opts o = {.buffer_bytes = IDLE_QUEUES * IDLE_BYTES};
+	struct peal_key k = peal_key_text("k");
+	struct peal_queue *q[IDLE_QUEUES + 1];
+	struct peal_req reqs[IDLE_QUEUES + 1], *req;
+	uint8_t *v = calloc(1, IDLE_BYTES);
+	struct fake *f = fake_start(NULL);
+	struct peal_stats st;
+	struct peal *p;
+
+	(void)state;
+	assert_int_equal(peal_open(fake_uri(f), &o, &p), 0);
+	for (unsigned i = 0; i <= IDLE_QUEUES; i++)
+		assert_int_equal(peal_queue_open(p, 8, &q[i]), 0);
+	assert_int_equal(peal_exist(p, &k, NULL), -ENOENT);
+	for (unsigned round = 0; round < 2; round++) {
+		fake_pause(f, true);
+		for (unsigned i = 0; i <= IDLE_QUEUES; i++)
+			reqs[i] = (struct peal_req){.op = PEAL_REQ_PUT,
+						    .key = k,
+						    .buf = v,
+						    .bytes = IDLE_BYTES,
+						    .timeout_ms = 10};
+		for (unsigned i = 0; i < IDLE_QUEUES; i++) {
+			req = &reqs[i];
+			assert_int_equal(peal_submit(q[i], &req, 1), 1);
+			assert_int_equal(peal_reap(q[i], &req, 1, 10000), 1);
+			assert_int_equal(req->res, -ETIMEDOUT);
+		}
+		peal_stats(p, &st);
+		assert_int_equal(st.quarantined_bytes, IDLE_QUEUES * IDLE_BYTES);
+		req = &reqs[IDLE_QUEUES];
+		assert_int_equal(peal_submit(q[IDLE_QUEUES], &req, 1), -EAGAIN);
+		fake_pause(f, false);
+		assert_int_equal(peal_exist(p, &k, NULL), 0); /* all before it is run */
+		if (round) {
+			assert_int_equal(peal_put(p, &k, v, IDLE_BYTES, NULL), 0);
+		} else {
+			req->timeout_ms = 0;
+			assert_int_equal(peal_submit(q[IDLE_QUEUES], &req, 1), 1);
+			assert_int_equal(peal_reap(q[IDLE_QUEUES], &req, 1, 10000), 1);
+			assert_int_equal(req->res, 0);
+		}
+		peal_stats(p, &st);
+		assert_int_equal(st.quarantined_bytes, 0);
+	}
+	peal_close(p);
+	fake_stop(f);
+	free(v);
+}
+
+struct looker {
+	struct peal *p;
+	_Atomic bool is_over;
+};
+
+static void *look(void *arg)
+{
+	struct looker *l = arg;
+	struct peal_stats st;
+
+	while (!atomic_load(&l->is_over)) {
+		peal_stats(l->p, &st);
+		sched_yield();
+	}
+	return NULL;
+}
+
+/* The same while the queue's own thread comes and goes. */
+static void test_idle_race(void **state)
+{
+	struct client *c = ((struct rig *)*state)->c;
+	struct looker l = {.p = c->p};
+	struct peal_key k = peal_key_text("k");
+	struct peal_queue *q;
+	uint8_t v[4096] = {1};
+	pthread_t thread;
+
+	assert_int_equal(peal_queue_open(c->p, 4, &q), 0);
+	assert_int_equal(pthread_create(&thread, NULL, look, &l), 0);
+	for (unsigned i = 0; i < 60; i++) {
+		struct peal_req req = {.op = PEAL_REQ_PUT,
+				       .key = k,
+				       .buf = v,
+				       .bytes = sizeof(v),
+				       .timeout_ms = 1},
+				*ptr = &req;
+
+		fake_pause(c->f, true);
+		if (peal_submit(q, &ptr, 1) == 1) {
+			assert_int_equal(peal_reap(q, &ptr, 1, 10000), 1);
+			assert_int_equal(req.res, -ETIMEDOUT);
+		}
+		fake_pause(c->f, false);
+		assert_int_equal(peal_run(q, &req, 1, 60000), 1);
+	}
+	atomic_store(&l.is_over, true);
+	pthread_join(thread, NULL);
+	peal_queue_close(q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +406,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deadlines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_fd, setup, teardown),
+		cmocka_unit_test(test_idle),
+		cmocka_unit_test_setup_teardown(test_idle_race, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

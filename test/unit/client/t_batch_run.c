@@ -6,7 +6,10 @@
 #include "t_client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+
+#include "base/mono.h"
 
 #define DEPTH 7
 #define NR 80
@@ -145,6 +148,45 @@ static void test_deadline(void **state)
 	expect_all(r, -ENOENT);
 }
 
+/*
+ * A queue that isn't attached yet, and a daemon that stands still: that is tried once, as long as
+ * the batch has time, and not once for each request.
+ */
+static void test_unattached(void **state)
+{
+	struct rig *r = *state;
+	struct peal_key k = peal_key_text("k");
+	uint8_t tag[PEAL_TAG_BYTES] = "a tag";
+	struct peal_mem *m;
+
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned nr_maps, before = fake_nr_connects(r->c->f);
+		uint64_t start_ns;
+
+		fake_disconnect(r->c->f);
+		while (fake_nr_connects(r->c->f) == before ||
+		       peal_exist(r->c->p, &k, NULL) == -ENOTCONN)
+			poll(NULL, 0, 1); /* the keeper is about it */
+		fake_pause(r->c->f, true);
+		nr_maps = fake_nr_maps(r->c->f);
+		fill_reqs(r, i & 1 ? PEAL_REQ_GET : PEAL_REQ_EXIST);
+		for (unsigned n = 0; n < NR && i & 2; n++)
+			r->reqs[n].want_tag = tag;
+		start_ns = mono_ns();
+		assert_int_equal(peal_run(r->q, r->reqs, NR, 50), 0);
+		assert_true(mono_ns() - start_ns < MONO_NS_PER_S); /* the handle's are two */
+		expect_all(r, -ETIMEDOUT);
+		fake_pause(r->c->f, false);
+		/* What was asked is answered by now: a queue's memory, and this. */
+		assert_int_equal(peal_mem_alloc(r->c->p, 4096, &m), 0);
+		assert_int_equal(fake_nr_maps(r->c->f) - nr_maps, 2);
+		assert_int_equal(peal_mem_free(r->c->p, m), 0);
+		fill_reqs(r, PEAL_REQ_EXIST);
+		assert_int_equal(peal_run(r->q, r->reqs, NR, 60000), 0);
+		expect_all(r, -ENOENT);
+	}
+}
+
 static void test_busy(void **state)
 {
 	struct rig *r = *state;
@@ -199,6 +241,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sizes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tags, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deadline, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unattached, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_busy, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_direct, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),

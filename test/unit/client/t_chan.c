@@ -14,9 +14,14 @@ static int setup(void **state)
 	return client_setup(state, NULL);
 }
 
-static int setup_one_queue(void **state)
+static int setup_two_queues(void **state)
 {
 	return client_setup(state, &(struct fake_opts){.nr_queues = 2});
+}
+
+static int setup_one_queue(void **state)
+{
+	return client_setup(state, &(struct fake_opts){.nr_queues = 1});
 }
 
 static void test_stopped(void **state)
@@ -50,6 +55,59 @@ static void test_stopped(void **state)
 		assert_int_equal(got[i], 0xaa);
 	peal_stats(c->p, &st);
 	assert_int_equal(st.quarantined_bytes, 0);
+}
+
+/*
+ * Queues that are asked for while the daemon stops are made when it goes on, with nobody to use
+ * them: their numbers aren't asked for again, and when none is left the connection is made anew.
+ */
+static void stop_at(struct client *c, uint8_t opc)
+{
+	struct peal_key k = peal_key_text("k");
+	struct peal_call soon = {.timeout_ms = 50};
+
+	fake_disconnect(c->f);
+	while (peal_exist(c->p, &k, &soon) != -ENOENT)
+		; /* it hasn't seen that yet */
+	fake_disconnect(c->f);
+	fake_pause_at(c->f, opc);
+	while (peal_exist(c->p, &k, &soon) != -ETIMEDOUT)
+		;
+	fake_pause(c->f, false);
+}
+
+static void test_stopped_at(void **state)
+{
+	struct client *c = *state;
+	struct peal_key k = peal_key_text("k");
+
+	for (unsigned i = 0; i < 4; i++) {
+		int err;
+
+		stop_at(c, i % 2 ? 0x01 : 0x05);
+		while ((err = peal_put(c->p, &k, "x", 1, NULL)) == -ENOTCONN)
+			;
+		assert_int_equal(err, 0);
+		assert_int_equal(peal_del(c->p, &k, NULL), 0);
+	}
+}
+
+/* Queues that there are go on, and nobody else's call is the worse for the one that was lost. */
+static void test_lost_one(void **state)
+{
+	struct client *c = *state;
+	struct peal_key k = peal_key_text("k");
+	struct peal_queue *q;
+	unsigned nr;
+
+	assert_int_equal(peal_exist(c->p, &k, NULL), -ENOENT);
+	nr = fake_nr_connects(c->f);
+	fake_pause_at(c->f, 0x05);
+	assert_int_equal(peal_queue_open(c->p, 8, &q), -ETIMEDOUT);
+	fake_pause(c->f, false);
+	assert_int_equal(peal_queue_open(c->p, 8, &q), -EAGAIN);
+	assert_int_equal(peal_exist(c->p, &k, NULL), -ENOENT);
+	assert_int_equal(fake_nr_connects(c->f), nr);
 }
 
 /* Every CID of the channel in quarantine: -EAGAIN, at once, and then all comes back. */
@@ -88,6 +146,7 @@ static void *work(void *arg)
 	struct worker *w = arg;
 	uint8_t v[5000], got[5000];
 
+	unit_thread_begin();
 	for (unsigned i = 0; i < 200; i++) {
 		uint32_t id[2] = {w->id, i % 7};
 		struct peal_key k = peal_key_bytes(id, sizeof(id));
@@ -118,9 +177,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stopped, setup, client_teardown),
+		cmocka_unit_test_setup_teardown(test_stopped_at, setup, client_teardown),
+		cmocka_unit_test_setup_teardown(test_stopped_at, setup_one_queue, client_teardown),
+		cmocka_unit_test_setup_teardown(test_lost_one, setup_two_queues, client_teardown),
 		cmocka_unit_test_setup_teardown(test_exhausted, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, client_teardown),
-		cmocka_unit_test_setup_teardown(test_threads, setup_one_queue, client_teardown),
+		cmocka_unit_test_setup_teardown(test_threads, setup_two_queues, client_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

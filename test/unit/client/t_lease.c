@@ -56,6 +56,28 @@ static void test_read(void **state)
 	free(got);
 }
 
+/* The daemon stops between the lease and its segment: that is said, and no release waited for. */
+static void test_unmapped(void **state)
+{
+	struct client *c = *state;
+	struct peal_key k = peal_key_text("k");
+	struct peal_call call = {.timeout_ms = 50};
+	uint8_t *v = malloc(BYTES), *got = malloc(BYTES);
+
+	client_fill(v, BYTES, 1);
+	assert_int_equal(peal_put(c->p, &k, v, BYTES, NULL), 0);
+	fake_after(c->f, PEAL_OPC_LEASE, 1, false);
+	assert_int_equal(peal_get(c->p, &k, got, BYTES, &call), -ETIMEDOUT);
+	assert_non_null(strstr(peal_errmsg(), "region info"));
+	fake_pause(c->f, false);
+	assert_int_equal(peal_get(c->p, &k, got, BYTES, NULL), BYTES);
+	assert_memory_equal(got, v, BYTES);
+	assert_int_equal(peal_exist(c->p, &k, NULL), 0); /* all before it is run */
+	assert_int_equal(fake_nr_cmds(c->f, PEAL_OPC_RELEASE), 2);
+	free(v);
+	free(got);
+}
+
 static void test_corrupt(void **state)
 {
 	struct client *c = *state;
@@ -141,6 +163,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_read, setup, client_teardown),
+		cmocka_unit_test_setup_teardown(test_unmapped, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_corrupt, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_daemon_gone, setup, client_teardown),
 		cmocka_unit_test_setup_teardown(test_release_stopped, setup, client_teardown),

@@ -53,6 +53,7 @@ static void *free_mem(void *arg)
 {
 	struct freeing *f = arg;
 
+	unit_thread_begin();
 	assert_int_equal(peal_mem_free(f->c->p, f->m), 0);
 	atomic_store(&f->is_done, true);
 	return NULL;

@@ -18,6 +18,9 @@ static void t_good(void **state)
 	assert_int_equal(conf_block_parse(c, "x,size=2G,lba=4096", expected), 0);
 	assert_int_equal(conf_block_parse(c, "y,lba=512,size=1M", expected), 0);
 	assert_int_equal(c->nr_blocks, 3);
+	assert_int_equal(conf_block_parse(c, "rbd:a/b?id=x,size=1M", expected), 0);
+	assert_string_equal(c->blocks[3].path, "rbd:a/b?id=x");
+	assert_int_equal(c->blocks[3].size_bytes, 1 << 20);
 	assert_string_equal(c->blocks[0].path, "/a/b");
 	assert_int_equal(c->blocks[0].size_bytes, 0);
 	assert_int_equal(c->blocks[0].lba_bytes, 512);
@@ -37,6 +40,8 @@ static void t_bad(void **state)
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(conf_block_parse(c, bad[i], expected), -EINVAL);
+	assert_int_equal(conf_block_parse(c, "rbd:a,size=1M", expected), -EINVAL);
+	assert_non_null(strstr(expected, "rbd:POOL/"));
 	assert_int_equal(conf_block_parse(c, "f,size=x", expected), -EINVAL);
 	assert_non_null(strstr(expected, "'x' to be a size"));
 	memset(text, 'a', sizeof(text) - 1);

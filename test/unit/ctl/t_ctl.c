@@ -111,6 +111,7 @@ static void test_stats(void **state)
 	assert_int_equal(ctl_world_int(ns, "missed"), 1);
 	assert_int_equal(ctl_world_int(ns, "failed"), 0);
 	ns = json_array_get(json_object_get(r, "reactors"), 0);
+	assert_string_equal(json_string_value(json_object_get(ns, "name")), "peal-0");
 	assert_int_equal(ctl_world_int(ns, "requests_max"), KV_HOST_REQS);
 	assert_int_equal(ctl_world_int(ns, "requests_low"), KV_HOST_REQS - 1);
 	ns = json_array_get(json_object_get(r, "namespaces"), 0);

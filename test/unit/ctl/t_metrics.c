@@ -10,7 +10,8 @@
 #include "ctl/metrics.h"
 
 static struct conf conf = {.dram_bytes = 1 << 20};
-static const struct ctl ctl = {.conf = &conf};
+static const struct tgt_node node = {.nr = 2, .is_home_apart = true};
+static const struct ctl ctl = {.conf = &conf, .node = &node};
 
 static struct ctl_stat *figures(void)
 {
@@ -58,7 +59,9 @@ static void test_values(void **state)
 
 	assert_non_null(text);
 	assert_int_equal(n, strlen(text));
-	has(text, "\npeal_reactor_turns_total{reactor=\"1\"} 7\n");
+	has(text, "\npeal_reactor_turns_total{reactor=\"0\"} ");
+	has(text, "\npeal_reactor_turns_total{reactor=\"home\"} 7\n");
+	has(text, "\npeal_clients_refused_total{how=\"silent\"} ");
 	has(text, "\npeal_namespace_reads_total{namespace=\"a\\\"b\\\\c\",nsid=\"1\"} 100\n");
 	has(text, "\npeal_namespace_reads_total{namespace=\"block\",nsid=\"2\"} 101\n");
 	has(text, "opcode=\"02h\",name=\"Retrieve\",outcome=\"done\"} 11\n");

@@ -77,6 +77,18 @@ static void good(const char *key, struct thing *t, const char *text, const char 
 	assert_string_equal(value, back);
 }
 
+static void test_ranges(void **state)
+{
+	char range[OPT_RANGE_BYTES];
+
+	opt_range(opt_find(&group, "bytes"), range);
+	assert_string_equal(range, "1.0 KiB to 1.0 MiB");
+	opt_range(opt_find(&group, "net.port"), range);
+	assert_string_equal(range, "1 to 65535");
+	opt_range(opt_find(&group, "text"), range);
+	assert_string_equal(range, "");
+}
+
 static void test_values(void **state)
 {
 	struct thing t = {0};
@@ -130,6 +142,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_names),
 	};
 

@@ -57,7 +57,7 @@ static void test_each(void **state)
 	assert_int_equal(c->nr_ns, 2);
 	assert_string_equal(c->ns[0].name, "kv");
 	assert_int_equal(c->ns[0].nr_tiers, 2);
-	assert_string_equal(c->ns[0].tiers[1].path, "/a=b");
+	assert_string_equal(c->ns[0].tiers[1].devices[0].path, "/a=b");
 	assert_int_equal(c->ns[0].tiers[1].bytes, 1 << 30);
 	assert_false(c->ns[0].is_immutable);
 	assert_string_equal(c->ns[1].name, "x");

@@ -40,8 +40,25 @@ static int host_resolve(struct tgt_req *req, uint64_t addr, uint64_t len, enum m
 	return 0;
 }
 
+static void host_again(struct mbox_msg *m)
+{
+	tgt_req_again(container_of(m, struct tgt_req, turn));
+}
+
+/* In the next turn, as without it. */
+static void host_later(struct tgt_req *req)
+{
+	struct kv_host *h = tgt_ctrl_priv(req->sq->ctrl);
+	struct reactor *r = req->sq->worker->reactor;
+
+	h->nr_later++;
+	req->turn.fn = host_again;
+	reactor_send(r, r, &req->turn);
+}
+
 static const struct tgt_sq_ops host_sq_ops = {
 	.respond = host_respond,
+	.later = host_later,
 	.data = tgt_dptr_init,
 	.resolve = host_resolve,
 };

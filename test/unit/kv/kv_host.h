@@ -34,7 +34,8 @@ struct kv_host {
 	struct tgt_sq sq[REACTORS_MAX];
 	struct mem_region *reg;
 	uint8_t *mem;
-	bool is_faulty; /* resolve fails */
+	bool is_faulty;	   /* resolve fails */
+	unsigned nr_later; /* steps that commands left for other turns */
 	struct rng rng;
 };
 

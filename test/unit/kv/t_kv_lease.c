@@ -163,14 +163,45 @@ static void other_disable(struct tgt_ctrl *c)
 	tgt_ctrl_disabled(c);
 }
 
+static struct tgt_ctrl *other_ctrl(struct kv_host *h)
+{
+	static const struct tgt_ctrl_ops ops = {.enable = other_enable, .disable = other_disable};
+	struct tgt_ctrl_opts o = {.ops = &ops,
+				  .home = h->node.workers[0],
+				  .max_queues = 1,
+				  .is_fabrics = true,
+				  .host = "other"};
+	struct tgt_ctrl *c;
+
+	assert_int_equal(tgt_ctrl_create(h->ss, &o, &c), 0);
+	tgt_ctrl_set_priv(c, h);
+	assert_int_equal(tgt_ctrl_reg_write(c, 0x14, 4, 0x460061), 0);
+	return c;
+}
+
+static void other_gone(struct kv_host *h, struct tgt_ctrl *c)
+{
+	bool is_reset = false;
+
+	tgt_ctrl_reset(c, host_done, &is_reset);
+	while (!is_reset)
+		kv_host_turn(h);
+	turn_ms(h, 1);
+	tgt_ctrl_destroy(c);
+}
+
+static struct kv_host_cmd lease_of(struct kv_host *h, struct tgt_ctrl *c)
+{
+	h->sq[0].ctrl = c;
+	return lease(h, 0, "k", 8192, 60000);
+}
+
 /* What one controller leaves to another, in a table that it has filled. */
 static void t_sure(void **state)
 {
-	static const struct tgt_ctrl_ops ops = {.enable = other_enable, .disable = other_disable};
-	bool is_reset = false;
-	struct kv_host h;
 	struct tgt_ctrl *first, *other;
 	struct kv_host_cmd cmd;
+	struct kv_host h;
 	unsigned nr = 0;
 
 	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram"});
@@ -182,30 +213,62 @@ static void t_sure(void **state)
 		if (cmd.status != NVME_ST_OK)
 			assert_int_equal(cmd.status, NVME_ST_INTERRUPTED);
 	}
-	assert_int_equal(nr, KV_LEASES_MAX);
+	assert_int_equal(nr, KV_LEASES_MAX / 2);
 	first = h.ctrl;
-	assert_int_equal(tgt_ctrl_create(h.ss,
-					 &(struct tgt_ctrl_opts){.ops = &ops,
-								 .home = h.node.workers[0],
-								 .max_queues = 1,
-								 .is_fabrics = true,
-								 .host = "other"},
-					 &other),
-			 0);
-	tgt_ctrl_set_priv(other, &h);
-	assert_int_equal(tgt_ctrl_reg_write(other, 0x14, 4, 0x460061), 0);
-	h.sq[0].ctrl = other;
-	for (unsigned i = 0; i < KV_LEASES_SURE; i++)
-		assert_int_equal(lease(&h, 0, "k", 8192, 60000).status, NVME_ST_OK);
-	assert_int_equal(lease(&h, 0, "k", 8192, 60000).status, NVME_ST_INTERRUPTED);
+	other = other_ctrl(&h);
+	/* Half of the other half, and the same again for a third. */
+	for (nr = 0; nr < KV_LEASES_MAX; nr++)
+		if (lease_of(&h, other).status != NVME_ST_OK)
+			break;
+	assert_int_equal(nr, KV_LEASES_MAX / 4);
+	assert_int_equal(lease_of(&h, first).status, NVME_ST_INTERRUPTED);
+	other_gone(&h, other);
+	assert_int_equal(count(&h), KV_LEASES_MAX / 2);
+	kv_host_fini(&h);
+}
+
+/* However many fill it, the next one has what it is sure of. */
+static void t_least(void **state)
+{
+	struct tgt_ctrl *c[TGT_CTRLS_MAX], *first;
+	struct kv_host h;
+	unsigned nr;
+
+	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram"});
+	fill(100, 1);
+	assert_int_equal(kv_host_store(&h, "k", value, 100, 0), NVME_ST_OK);
+	first = h.ctrl;
+	for (unsigned i = 0; i < ARRAY_SIZE(c) - 1; i++) {
+		c[i] = other_ctrl(&h);
+		for (unsigned k = 0; k < i; k++)
+			assert_true(tgt_ctrl_id(c[k]) % TGT_CTRLS_MAX !=
+				    tgt_ctrl_id(c[i]) % TGT_CTRLS_MAX);
+		for (nr = 0; nr < KV_LEASES_MAX; nr++)
+			if (lease_of(&h, c[i]).status != NVME_ST_OK)
+				break;
+		assert_true(nr >= KV_LEASES_SURE);
+	}
 	h.sq[0].ctrl = first;
-	assert_int_equal(lease(&h, 0, "k", 8192, 60000).status, NVME_ST_INTERRUPTED);
-	tgt_ctrl_reset(other, host_done, &is_reset);
-	while (!is_reset)
-		kv_host_turn(&h);
-	turn_ms(&h, 1);
-	assert_int_equal(count(&h), KV_LEASES_MAX);
-	tgt_ctrl_destroy(other);
+	for (unsigned i = 0; i < ARRAY_SIZE(c) - 1; i++)
+		other_gone(&h, c[i]);
+	kv_host_fini(&h);
+}
+
+/* The bytes are its own wherever it leases. */
+static void t_workers(void **state)
+{
+	struct kv_host h;
+	unsigned nr = 0;
+
+	kv_host_init(&h, &(struct kv_host_opts){.stack = "dram", .nr_workers = 3});
+	fill(1u << 20, 1);
+	assert_int_equal(kv_host_store(&h, "k", value, 1u << 20, 0), NVME_ST_OK);
+	for (unsigned i = 0; i < 2 * KV_LEASE_CTRL_MIB_MAX; i++)
+		nr += lease(&h, i % 3, "k", 8192, 60000).status == NVME_ST_OK;
+	assert_int_equal(nr, KV_LEASE_CTRL_MIB_MAX);
+	turn_ms(&h, 61000);
+	assert_int_equal(count(&h), 0);
+	assert_int_equal(*tgt_subsys_leased(h.ss, tgt_ctrl_id(h.ctrl)), 0);
 	kv_host_fini(&h);
 }
 
@@ -240,10 +303,8 @@ static void t_bounds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_lease),
-		cmocka_unit_test(t_ends),
-		cmocka_unit_test(t_bounds),
-		cmocka_unit_test(t_sure),
+		cmocka_unit_test(t_lease), cmocka_unit_test(t_ends),  cmocka_unit_test(t_bounds),
+		cmocka_unit_test(t_sure),  cmocka_unit_test(t_least), cmocka_unit_test(t_workers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,12 +120,35 @@ static void t_turns(void **state)
 	kv_host_fini(&h);
 }
 
+/* While others wait for its worker it takes a turn for each page, from wherever that comes. */
+static void t_shared(void **state)
+{
+	struct nvme_sqe sqe = kv_host_sqe(NVME_KV_LIST, "", 0);
+	unsigned nr[2];
+
+	for (unsigned is_shared = 0; is_shared < 2; is_shared++) {
+		struct kv_host h;
+
+		kv_host_init(&h, &(struct kv_host_opts){.stack = "dram", .nr_workers = 2});
+		put_keys(&h);
+		h.node.workers[0]->is_shared = is_shared;
+		kv_host_data(&sqe, KV_HOST_IN, 65536);
+		assert_int_equal(kv_host_run(&h, 0, &sqe).status, NVME_ST_OK);
+		assert_int_equal(le32_get(h.mem + KV_HOST_IN), KEYS);
+		nr[is_shared] = h.nr_later;
+		kv_host_fini(&h);
+	}
+	assert_true(nr[0] <= 1);
+	assert_true(nr[1] >= KEYS / 64);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_pages),
 		cmocka_unit_test(t_small),
 		cmocka_unit_test(t_turns),
+		cmocka_unit_test(t_shared),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -373,7 +373,7 @@ static void t_bound(void **state)
 	free(f);
 }
 
-/* A shard that nothing has opened yet, and a set of one shard: the verb is the way. */
+/* A shard that nothing has opened yet, and an owner of all shards: the verb is the way. */
 static void t_no(void **state)
 {
 	struct far_world *f = malloc(sizeof(*f));
@@ -388,7 +388,28 @@ static void t_no(void **state)
 	far_init(f, 2, 1);
 	far_open_all(f);
 	for (uint32_t i = 0; i < KEYS; i++)
-		assert_false(ask_start(f, i % 2, i));
+		assert_false(ask_start(f, 0, i));
+	world_fini(&f->w);
+	free(f);
+}
+
+/* Who owns no shard asks in batches, too. */
+static void t_no_owner(void **state)
+{
+	struct far_world *f = malloc(sizeof(*f));
+	uint32_t no;
+
+	far_init(f, 2, 1);
+	far_open_all(f);
+	no = far_hit(f, 0);
+	f->ask[no].is_slow = true;
+	assert_true(ask_start(f, 1, no));
+	world_settle(&f->w);
+	assert_int_equal(f->nr_ends, 1);
+	assert_non_null(f->ask[no].far.view.st);
+	store_far_put(&f->ask[no].far);
+	world_settle(&f->w);
+	assert_int_equal(far_pins(f), 0);
 	world_fini(&f->w);
 	free(f);
 }
@@ -418,10 +439,10 @@ static void t_destroy_waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_answers),	   cmocka_unit_test(t_batch),
-		cmocka_unit_test(t_last),	   cmocka_unit_test(t_bad),
-		cmocka_unit_test(t_bound),	   cmocka_unit_test(t_no),
-		cmocka_unit_test(t_destroy_waits),
+		cmocka_unit_test(t_answers),  cmocka_unit_test(t_batch),
+		cmocka_unit_test(t_last),     cmocka_unit_test(t_bad),
+		cmocka_unit_test(t_bound),    cmocka_unit_test(t_no),
+		cmocka_unit_test(t_no_owner), cmocka_unit_test(t_destroy_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,8 @@ static uint64_t look(struct store *s, const struct store_key *const *keys, unsig
 	*ask = 0;
 	puppet_of(s)->nr_seen[STORE_EXIST] += nr;
 	for (unsigned i = 0; i < nr; i++) {
-		assert_int_equal(store_shard_of(keys[i]->hash, 3), s->shard);
+		assert_int_equal(store_shard_of(keys[i]->hash, store_set_nr_shards(s->set)),
+				 s->shard);
 		if (keys[i]->len % 2 == 0)
 			here |= 1ull << i;
 		else if (keys[i]->b[0] % 2)
@@ -50,7 +51,8 @@ static void make(struct world *w, unsigned nr_shards)
 		assert_int_equal(world_op(w, STORE_DEL, i), 0);
 }
 
-static void t_look(void **state)
+/* Shard i belongs to reactor i modulo 3. */
+static void look_of(unsigned nr_shards)
 {
 	struct store_key key[STORE_LOOK_MAX];
 	const struct store_key *ptr[STORE_LOOK_MAX];
@@ -58,7 +60,7 @@ static void t_look(void **state)
 	uint64_t here, ask, nr_told = 0;
 	struct world w;
 
-	make(&w, 3);
+	make(&w, nr_shards);
 	for (uint32_t i = 0; i < STORE_LOOK_MAX; i++) {
 		key[i] = world_key(i);
 		ptr[i] = &key[i];
@@ -67,7 +69,7 @@ static void t_look(void **state)
 		for (unsigned nr = 0; nr <= STORE_LOOK_MAX; nr++) {
 			here = store_look(w.set, w.r[r], ptr, nr, &ask);
 			for (uint32_t i = 0; i < nr; i++) {
-				bool is_own = store_shard_of(key[i].hash, 3) == r;
+				bool is_own = store_shard_of(key[i].hash, nr_shards) % 3 == r;
 				bool is_even = key[i].len % 2 == 0;
 
 				assert_int_equal(here >> i & 1, is_own && is_even);
@@ -82,6 +84,17 @@ static void t_look(void **state)
 	store_set_door_stats(w.set, &st);
 	assert_int_equal(st.ops[STORE_EXIST], nr_told);
 	world_fini(&w);
+}
+
+static void t_look(void **state)
+{
+	look_of(3);
+}
+
+static void t_look_several(void **state)
+{
+	look_of(7);
+	look_of(STORE_SHARDS_MAX);
 }
 
 /* A reactor that owns no shard of this set asks for everything. */
@@ -105,15 +118,15 @@ static void t_now(void **state)
 	struct store_view v;
 	struct world w;
 
-	make(&w, 3);
+	make(&w, 5);
 	for (uint32_t i = 0; i < 50; i++) {
 		struct store_key key = world_key(i);
 
 		for (unsigned r = 0; r < 3; r++)
 			assert_int_equal(store_now(w.set, w.r[r], &key, 0, &v),
-					 store_shard_of(key.hash, 3) != r ? -EAGAIN
-					 : key.len % 2			  ? -ENOENT
-									  : 0);
+					 store_shard_of(key.hash, 5) % 3 != r ? -EAGAIN
+					 : key.len % 2			      ? -ENOENT
+									      : 0);
 	}
 	world_fini(&w);
 }
@@ -122,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_look),
+		cmocka_unit_test(t_look_several),
 		cmocka_unit_test(t_no_shard),
 		cmocka_unit_test(t_now),
 	};

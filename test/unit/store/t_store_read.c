@@ -4,6 +4,7 @@
  * order, at home and from another reactor, with readers that answer at once and readers that take
  * their time; and every way to end early.
  */
+#include "puppet.h"
 #include "slice.h"
 #include "store/store_read.h"
 #include "store/store_make.h"
@@ -317,12 +318,54 @@ static void t_storm(void **state)
 	world_fini(&w);
 }
 
+/* Four requests for a piece at most, all at once, and what comes last is short. */
+static void t_parts(void **state)
+{
+	uint64_t seed = unit_seed(3);
+	uint64_t lens[] = {MIB, 5 * MEM_CHUNK_BYTES, 300000, 600000, 9 * MEM_CHUNK_BYTES + 1, 0, 0};
+	struct rng rng;
+
+	rng_init(&rng, seed);
+	for (unsigned n = 0; n < ARRAY_SIZE(lens); n++) {
+		uint64_t len = lens[n] ? lens[n] : 300000 + rng_below(&rng, MIB - 300000), at = 0;
+		struct reader r = {.rd = {.key = world_key(1), .len = len, .is_eager = true}};
+		struct puppet *p = puppet_create(NULL);
+		struct store_io *io;
+		struct world w;
+
+		world_init(&w, 1, seed);
+		world_set(&w, 1, MIB);
+		store_set_push(w.set, 0, &p->st);
+		r.rd.set = w.set;
+		r.rd.home = w.r[0];
+		r.rd.piece = reader_piece;
+		r.rd.end = reader_end;
+		store_read_start(&r.rd);
+		world_settle(&w);
+		assert_true(p->nr_held <= 4);
+		for (unsigned i = 0; i < p->nr_held; i++, at += io->len) {
+			io = p->held[i];
+			assert_int_equal(io->off, at);
+			assert_true(io->len <= STORE_PART_BYTES);
+		}
+		assert_int_equal(at, len);
+		assert_true(p->held[p->nr_held - 1]->len <= 2 * MEM_CHUNK_BYTES);
+		p->res = -ENOENT;
+		while (p->nr_held)
+			puppet_done(p, puppet_take(p, 0));
+		world_until(&w, &r.is_over);
+		assert_int_equal(r.res, -ENOENT);
+		world_fini(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_whole),   cmocka_unit_test(t_ranges),
 		cmocka_unit_test(t_absent),  cmocka_unit_test(t_reader_errors),
 		cmocka_unit_test(t_changes), cmocka_unit_test(t_storm),
+		cmocka_unit_test(t_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

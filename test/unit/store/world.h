@@ -78,6 +78,8 @@ static inline void world_set(struct world *w, unsigned nr_shards, uint32_t value
 		.name = "test",
 		.reactors = owner,
 		.nr_shards = nr_shards,
+		.peers = w->r,
+		.nr_peers = w->nr_reactors,
 		.value_max = value_max,
 		.is_immutable = w->is_immutable,
 		.alert = world_alert,

@@ -105,9 +105,9 @@ static void ns_resize(struct tgt_ns *ns, struct reactor *home, uint64_t bytes,
 	done(arg, NVME_ST_OK);
 }
 
-static void ns_ctrl_gone(struct tgt_ns *ns, struct tgt_ctrl *c)
+static void ns_ctrl_gone(struct tgt_ns *ns, struct tgt_worker *w, uint16_t ctrl)
 {
-	of(ns)->nr_gone++;
+	of(ns)->nr_gone += w->id == 0;
 }
 
 static void ns_destroy(struct tgt_ns *ns, struct reactor *home,

@@ -99,10 +99,17 @@ static void test_bad_enable(void **state)
 	fake_node_destroy(n);
 }
 
+/* A namespace has something of it, for ever: its end is told to each worker. */
+static void hold(struct fix *f)
+{
+	*tgt_subsys_leased(f->n->ss, tgt_ctrl_id(f->t->ctrl)) = 1;
+}
+
 static void test_reset_and_shutdown(void **state)
 {
 	struct fix *f = fix_create(2, NULL);
 
+	hold(f);
 	/* AQA and the bases don't change while enabled. */
 	fake_tr_reg_set(f->t, 0x24, 4, 0);
 	assert_int_equal(fake_tr_reg(f->t, 0x24, 4), 0x001f001f);
@@ -173,6 +180,7 @@ static void test_off_and_on(void **state)
 	struct fix *f = fix_create(1, NULL);
 	struct nvme_sqe hang = {.opc = FAKE_HANG, .nsid = 1};
 
+	hold(f);
 	assert_true(fake_tr_submit(f->t, 1, &hang) >= 0);
 	fake_node_steps(f->n, 100);
 	fake_tr_reg_set(f->t, 0x14, 4, 0x00460060);
@@ -186,11 +194,44 @@ static void test_off_and_on(void **state)
 	fix_destroy(f);
 }
 
+/* Enabled and disabled in a loop: one round at a time, and none without leases. */
+static void test_one_round(void **state)
+{
+	struct fix *f = fix_create(3, NULL);
+
+	hold(f);
+	fake_tr_reg_set(f->t, 0x14, 4, 0x00460060);
+	while (!f->ns->nr_gone)
+		fake_node_step(f->n);
+	for (int i = 0; i < 200; i++) {
+		fake_tr_reg_set(f->t, 0x14, 4, 0x00460061);
+		reactor_step(f->n->node.reactors[0]);
+		fake_tr_reg_set(f->t, 0x14, 4, 0x00460060);
+		reactor_step(f->n->node.reactors[0]);
+	}
+	assert_in_range(f->ns->nr_gone, 1, 2);
+	fake_node_steps(f->n, 1000);
+	assert_int_equal(fake_tr_reg(f->t, 0x1c, 4), 0);
+	f->ns->nr_gone = 0;
+	*tgt_subsys_leased(f->n->ss, tgt_ctrl_id(f->t->ctrl)) = 0;
+	for (int i = 0; i < 20; i++) {
+		fake_tr_reg_set(f->t, 0x14, 4, 0x00460061);
+		fake_node_steps(f->n, 50);
+		assert_int_equal(fake_tr_reg(f->t, 0x1c, 4), 1);
+		fake_tr_reg_set(f->t, 0x14, 4, 0x00460060);
+		fake_node_steps(f->n, 50);
+		assert_int_equal(fake_tr_reg(f->t, 0x1c, 4), 0);
+	}
+	assert_int_equal(f->ns->nr_gone, 0);
+	fix_destroy(f);
+}
+
 static void test_keep_alive(void **state)
 {
 	struct fix *f = fix_create(1, NULL);
 	struct nvme_sqe kato = {.opc = 0x09, .cdw10 = 0x0f, .cdw11 = 2500}, ka = {.opc = 0x18};
 
+	hold(f);
 	assert_int_equal(fake_tr_exec(f->t, 0, &kato, NULL), 0);
 	for (int i = 0; i < 5; i++) {
 		f->n->clock_ns += 2900000000ull; /* 2500 is rounded up to the granularity, 3 s */
@@ -235,13 +276,10 @@ static void test_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_registers),
-		cmocka_unit_test(test_bad_enable),
-		cmocka_unit_test(test_reset_and_shutdown),
-		cmocka_unit_test(test_reset_waits),
-		cmocka_unit_test(test_off_and_on),
-		cmocka_unit_test(test_keep_alive),
-		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_registers),	   cmocka_unit_test(test_bad_enable),
+		cmocka_unit_test(test_reset_and_shutdown), cmocka_unit_test(test_reset_waits),
+		cmocka_unit_test(test_off_and_on),	   cmocka_unit_test(test_one_round),
+		cmocka_unit_test(test_keep_alive),	   cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,30 @@ static void test_abort_marks(void **state)
 	fix_destroy(f);
 }
 
+/* All of them at once, and their answers say why. */
+static void test_deleted(void **state)
+{
+	struct fix *f = fix_create(1, NULL);
+	struct nvme_sqe hang = {.opc = FAKE_HANG, .nsid = 1};
+	struct nvme_cqe cqe;
+	struct tgt_sq *sq;
+	int cid[3];
+
+	for (int i = 0; i < 3; i++)
+		cid[i] = fake_tr_submit(f->t, 1, &hang);
+	fake_node_steps(f->n, 10);
+	sq = f->ns->hung[0]->sq;
+	tgt_sq_deleted(sq);
+	for (int i = 0; i < 3; i++)
+		assert_true(f->ns->hung[i]->is_aborted);
+	fake_ns_let_go(f->ns);
+	for (int i = 0; i < 3; i++) {
+		assert_true(fake_tr_done(f->t, 1, (uint16_t)cid[i], &cqe));
+		assert_int_equal(fake_tr_status(&cqe) & 0x7ff, NVME_ST_ABORTED_SQ_DELETED);
+	}
+	fix_destroy(f);
+}
+
 /* Marked between init and execute: it never reaches the command set. */
 static void test_abort_early(void **state)
 {
@@ -69,6 +93,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_abort_marks),
 		cmocka_unit_test(test_abort_early),
+		cmocka_unit_test(test_deleted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

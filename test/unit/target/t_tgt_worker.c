@@ -33,10 +33,25 @@ static void test_life(void **state)
 	fake_node_destroy(n);
 }
 
+static void test_names(void **state)
+{
+	struct tgt_node n = {.nr = 3, .is_home_apart = true};
+	char name[TGT_WORKER_NAME_BYTES];
+
+	tgt_node_name(&n, 1, name);
+	assert_string_equal(name, "peal-1");
+	tgt_node_name(&n, 2, name);
+	assert_string_equal(name, "peal-home");
+	n.is_home_apart = false;
+	tgt_node_name(&n, 2, name);
+	assert_string_equal(name, "peal-2");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,3 +71,13 @@ def test_inner_skip(repo, out):
     assert rc == 1 and lines[-1] == '1 passed, 1 failed, 0 skipped'
     rc, lines = count(repo, [('t_gpu', 'OK', out)])
     assert rc == 0 and lines[-1] == '1 passed, 0 failed, 1 skipped'
+
+
+def test_says_why(repo):
+    """The end of what a failed test printed stands beside its name, and not all of it."""
+    text = ''.join(f'line {i}\n\n' for i in range(100)) + 'x' * 1000 + '\nthe reason\n'
+    rc, out = count(repo, [('a', 'OK', 'nobody asks'), ('b', 'FAIL', text)])
+    assert rc == 1 and out[0].startswith('FAILED   plain: b: FAIL')
+    assert out[-2] == '         the reason' and len(out) == 18
+    assert 'line 99' in '\n'.join(out) and 'line 80' not in '\n'.join(out)
+    assert max(map(len, out)) < 220 and 'nobody asks' not in '\n'.join(out)

@@ -181,11 +181,12 @@ static uint32_t flight_end(struct fake_disk *d, const struct io_req *io)
 static void check(const struct fake_disk *d, const struct io_req *io)
 {
 	uint64_t grain = io->op == IO_READ && d->dev.read_bytes ? d->dev.read_bytes : 4096;
+	uint64_t mem = d->dev.mem_bytes ? d->dev.mem_bytes : 4096;
 	uint64_t len = 0;
 
 	for (uint32_t i = 0; i < io->nr_iov; i++) {
 		must(io->iov[i].iov_len > 0 && io->iov[i].iov_len % grain == 0 &&
-		     (uintptr_t)io->iov[i].iov_base % 512 == 0);
+		     (uintptr_t)io->iov[i].iov_base % mem == 0);
 		len += io->iov[i].iov_len;
 	}
 	must(len && io->off % grain == 0 && io->off + len <= d->dev.bytes);
@@ -319,7 +320,7 @@ void fake_disk_init(struct fake_disks *all, unsigned no, uint64_t bytes, uint64_
 
 	*d = (struct fake_disk){.dev = {.ops = &fake_ops, .bytes = bytes}};
 	d->dev.fd = FAKE_FD + (int)no;
-	d->dev.read_bytes = FAKE_SECTOR;
+	d->dev.read_bytes = d->dev.mem_bytes = FAKE_SECTOR;
 	rng_init(&d->rng, seed);
 	d->nr_sectors = (uint32_t)(bytes / FAKE_SECTOR);
 	d->now = calloc(1, bytes);

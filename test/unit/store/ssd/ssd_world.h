@@ -131,3 +131,20 @@ static inline void ssd_world_crash(struct ssd_world *sw, enum fake_crash how)
 	fake_disk_revive(ssd_world_disk(sw));
 	assert_int_equal(ssd_world_begin(sw), 0);
 }
+
+/* A put, in two steps: a buffer with the value in it; then it is under way. */
+static inline void ssd_world_buf(struct ssd_world *sw, struct world_io *wi, uint32_t no,
+				 uint64_t gen, uint64_t len)
+{
+	*wi = (struct world_io){.io = {.op = STORE_BUF, .key = world_key(no), .len = len}};
+	assert_int_equal(world_run(&sw->w, 0, wi), 0);
+	world_fill(&wi->io.view, &wi->io.key, gen);
+	wi->io.op = STORE_PUT;
+}
+
+static inline void ssd_world_put(struct ssd_world *sw, struct world_io *wi, uint32_t no,
+				 uint64_t gen, uint64_t len)
+{
+	ssd_world_buf(sw, wi, no, gen, len);
+	world_start(&sw->w, 0, wi);
+}

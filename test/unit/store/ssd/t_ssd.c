@@ -202,12 +202,92 @@ static void full_index(void **state)
 	ssd_world_destroy(sw);
 }
 
+/*
+ * Same key, same bytes, put over a record that lies in a segment that outlives the new one's: both
+ * stay, and a power cut after any number of turns finds one of them. Once the put is over the key
+ * can be deleted for good, both records, though the new one's segment went before.
+ */
+static void put_over_outliving(void **state)
+{
+	struct store_key key = world_key(0);
+	bool is_over = false;
+
+	for (uint32_t n = 0; !is_over; n++) {
+		struct ssd_world *sw = ssd_world_create(4 << 20, 128 << 10);
+		struct world_io wi;
+
+		sw->is_immutable = true;
+		sw->o.is_durable = true;
+		ssd_world_again(sw);
+		for (uint32_t i = 0; i < 100; i++)
+			assert_int_equal(world_put(&sw->w, i, 1, 3000), 0);
+		ssd_seg_set(sw->s, ssd_index_find(&sw->s->ix, &key)->seg, SSD_LOST);
+		ssd_world_put(sw, &wi, 0, 1, 3000);
+		for (uint32_t i = 0; i < n && !wi.is_over; i++)
+			world_step(&sw->w);
+		is_over = wi.is_over;
+		if (is_over) {
+			assert_int_equal(wi.res, 0);
+			for (uint32_t i = 100; i < 3000; i++)
+				assert_int_equal(world_put(&sw->w, i, 1, 3000), 0);
+			world_op(&sw->w, STORE_DEL, 0);
+		}
+		fake_disk_crash(ssd_world_disk(sw), FAKE_CRASH_LOSE);
+		world_until(&sw->w, &wi.is_over);
+		ssd_world_end(sw);
+		fake_disk_revive(ssd_world_disk(sw));
+		assert_int_equal(ssd_world_begin(sw), 0);
+		assert_int_equal(world_get(&sw->w, 0, 1, 3000), is_over ? -ENOENT : 0);
+		ssd_world_destroy(sw);
+	}
+}
+
+/*
+ * A flush, under way for n turns, and a value that it counts on is put again: what was acknowledged
+ * before it is there after it, whenever the power goes.
+ */
+static void flush_put_over(void **state)
+{
+	bool is_late = false;
+
+	for (uint32_t n = 0; !is_late; n++) {
+		struct ssd_world *sw = ssd_world_create(4 << 20, 128 << 10);
+		struct world_io flush = {.io = {.op = STORE_FLUSH}}, put;
+
+		sw->is_immutable = true;
+		sw->dram_bytes = 4 << 20;
+		ssd_world_again(sw);
+		for (uint32_t i = 0; i < 20; i++)
+			assert_int_equal(world_put(&sw->w, i, 1, 3000), 0);
+		world_start(&sw->w, 0, &flush);
+		for (uint32_t i = 0; i < n && !flush.is_over; i++)
+			world_step(&sw->w);
+		is_late = flush.is_over;
+		for (uint32_t i = 0; i < 20; i++) {
+			ssd_world_put(sw, &put, i, 1, 3000);
+			world_until(&sw->w, &put.is_over);
+			assert_int_equal(put.res, 0);
+		}
+		world_until(&sw->w, &flush.is_over);
+		assert_int_equal(flush.res, 0);
+		ssd_world_crash(sw, FAKE_CRASH_LOSE);
+		for (uint32_t i = 0; i < 20; i++)
+			assert_int_equal(world_get(&sw->w, i, 1, 3000), 0);
+		ssd_world_destroy(sw);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(put_get_del),	cmocka_unit_test(in_pieces),
-		cmocka_unit_test(many_readers), cmocka_unit_test(conditions),
-		cmocka_unit_test(space),	cmocka_unit_test(full_index),
+		cmocka_unit_test(put_get_del),
+		cmocka_unit_test(in_pieces),
+		cmocka_unit_test(many_readers),
+		cmocka_unit_test(conditions),
+		cmocka_unit_test(space),
+		cmocka_unit_test(full_index),
+		cmocka_unit_test(put_over_outliving),
+		cmocka_unit_test(flush_put_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

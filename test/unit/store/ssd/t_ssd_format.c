@@ -4,6 +4,8 @@
  */
 #include "unit.h"
 
+#include "base/container.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -201,6 +203,13 @@ static void footer_round(void **state)
 		assert_true(ssd_format_footer_check(&f, &bind_here, &index, &nr) < 0);
 		((uint8_t *)&f)[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
+	/* Whoever goes above what was found must find room there. */
+	in.ver = SSD_VER_MAX;
+	ssd_format_line(&in, 123, &f.line[0]);
+	assert_true(ssd_format_line_get(&f.line[0], &out, &off));
+	in.ver++;
+	ssd_format_line(&in, 123, &f.line[0]);
+	assert_false(ssd_format_line_get(&f.line[0], &out, &off));
 }
 
 /* Nothing that random bytes say may lead outside. */
@@ -237,18 +246,49 @@ static void sizes(void **state)
 	assert_int_equal(ssd_format_value_bytes(4096, false), 4096 + 192);
 }
 
+/* A file with company is of a version that those who don't know of such refuse. */
+static void test_roster(void **state)
+{
+	struct ssd_super_info si = {.file_bytes = 64 << 20,
+				    .seg_bytes = 1 << 20,
+				    .nr_segs = 60,
+				    .nr_shards = 1,
+				    .roster = {.life = 7, .nr = 2, .present = 1}},
+			      out;
+	static const uint8_t bad[][2] = {{184, 9}, {184, 0}, {185, 4}};
+	uint8_t image[SSD_BLOCK];
+
+	si.roster.member[0].id = 11;
+	si.roster.member[0].folder = 12;
+	si.roster.member[1].id = 13;
+	si.roster.member[1].folder = UINT64_MAX;
+	ssd_format_super(&si, image);
+	assert_int_equal(image[8], 2);
+	assert_int_equal(ssd_format_super_check(image, &out), 0);
+	assert_memory_equal(&out.roster, &si.roster, sizeof(si.roster));
+	/* Whatever its checksum says, nothing in it leads outside. */
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+		ssd_format_super(&si, image);
+		image[bad[i][0]] = bad[i][1];
+		memset(image + 12, 0, 4);
+		le32_put(image + 12, hash_crc32c(image, SSD_BLOCK, 0));
+		assert_int_equal(ssd_format_super_check(image, &out), -EINVAL);
+	}
+	si.roster = (struct ssd_roster){0};
+	ssd_format_super(&si, image);
+	assert_int_equal(image[8], 1);
+	assert_int_equal(ssd_format_super_check(image, &out), 0);
+	assert_int_equal(out.roster.life, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(super_round),
-		cmocka_unit_test(super_newer),
-		cmocka_unit_test(super_bad_geometry),
-		cmocka_unit_test(seg_round),
-		cmocka_unit_test(rec_round),
-		cmocka_unit_test(rec_insane),
-		cmocka_unit_test(footer_round),
-		cmocka_unit_test(garbage),
-		cmocka_unit_test(sizes),
+		cmocka_unit_test(super_round),	      cmocka_unit_test(super_newer),
+		cmocka_unit_test(super_bad_geometry), cmocka_unit_test(seg_round),
+		cmocka_unit_test(rec_round),	      cmocka_unit_test(rec_insane),
+		cmocka_unit_test(footer_round),	      cmocka_unit_test(garbage),
+		cmocka_unit_test(test_roster),	      cmocka_unit_test(sizes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

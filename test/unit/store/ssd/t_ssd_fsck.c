@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "store/ssd/ssd_fsck.h"
+#include "store/ssd/ssd_recover_int.h"
 
 #define NR_KEYS 160u
 #define IMAGE_BYTES ((6u << 20) + 4096)
@@ -243,7 +244,7 @@ static void refused(void **state)
 	assert_int_equal(se->t.nr_damages, 2);
 	assert_int_equal(look(se, image, 700, 0), -EUCLEAN);
 	sw = filled(image);
-	image[8] = 2;
+	image[8] = SSD_VERSION + 1;
 	assert_int_equal(look(se, image, IMAGE_BYTES, 0), -EPROTONOSUPPORT);
 	ssd_world_destroy(sw);
 	free(se);
@@ -272,7 +273,44 @@ static void damage(uint8_t *image, struct rng *rng)
 	}
 }
 
-static void same_as_tier(void **state)
+/*
+ * All footers are cleaned of what is dead, and a power cut tears one of a segment that was closed
+ * before: so that it is whole with its copies and not without.
+ */
+static void being_closed(struct ssd_world *sw, uint8_t *image)
+{
+	struct fake_disk *d = ssd_world_disk(sw);
+
+	for (uint32_t n = 0;; n++) {
+		ssd_world_crash(sw, FAKE_KILL);
+		for (uint32_t no = n % 5; no < NR_KEYS; no += 13)
+			world_op(&sw->w, STORE_DEL, no);
+		fake_disk_crash(d, FAKE_KILL);
+		ssd_world_end(sw);
+		fake_disk_revive(d);
+		sw->is_early = true;
+		assert_int_equal(ssd_world_begin(sw), 0);
+		sw->is_early = false;
+		sw->s->recover->has_refused = true;
+		while (ssd_recover_is_reading(sw->s) &&
+		       !(sw->s->recover->at == SSD_AT_PLACE && sw->s->recover->is_busy))
+			world_step(&sw->w);
+		fake_disk_crash(d, FAKE_CRASH_SECTOR);
+		memcpy(image, d->now, IMAGE_BYTES);
+		ssd_world_end(sw);
+		fake_disk_revive(d);
+		assert_int_equal(ssd_world_begin(sw), 0);
+		if (sw->s->nr_copied)
+			return;
+		assert_true(n < 100);
+	}
+}
+
+/*
+ * 150 images with damage. `is_closed`: all footers are such of closed segments, some were being
+ * written again when all ended.
+ */
+static void same_as(bool is_closed)
 {
 	uint8_t *image = malloc(IMAGE_BYTES), *copy = malloc(IMAGE_BYTES);
 	struct ssd_world *sw = filled(image);
@@ -281,6 +319,8 @@ static void same_as_tier(void **state)
 	struct rng rng;
 
 	rng_init(&rng, unit_seed(5));
+	if (is_closed)
+		being_closed(sw, image);
 	ssd_world_end(sw);
 	for (unsigned n = 0; n < 150; n++) {
 		memcpy(copy, image, IMAGE_BYTES);
@@ -303,13 +343,56 @@ static void same_as_tier(void **state)
 	free(image);
 }
 
+static void same_as_tier(void **state)
+{
+	same_as(false);
+	same_as(true);
+}
+
+/* ---- footers that are written again ---------------------------------------------------------- */
+
+/*
+ * Of a footer that a crash has torn whole blocks count, and the copies of the others; with these
+ * damaged, too, its tombstones are left.
+ */
+static void copies(void **state)
+{
+	uint8_t *image = malloc(IMAGE_BYTES);
+	struct ssd_world *sw = filled(image);
+	struct seen *se = malloc(2 * sizeof(*se));
+	struct fake_disk *d = ssd_world_disk(sw);
+
+	being_closed(sw, image);
+	ssd_world_end(sw);
+	assert_int_equal(look(&se[0], image, IMAGE_BYTES, 0), 0);
+	if (!strstr(se[0].text, "it is whole with the copies of its blocks"))
+		fail_msg("said '%s'", se[0].text);
+	assert_int_equal(se[0].t.nr_damages, 0);
+	memcpy(d->now, image, IMAGE_BYTES);
+	assert_int_equal(ssd_world_begin(sw), 0);
+	assert_true(sw->s->nr_copied > 0);
+	agree(sw, &se[0]);
+	ssd_world_end(sw);
+	memset(image + SSD_FOOT_COPY_ADDR, 0, (size_t)SSD_FOOT_COPIES * SSD_BLOCK);
+	assert_int_equal(look(&se[1], image, IMAGE_BYTES, 0), 0);
+	assert_non_null(strstr(se[1].text, "the values that it named are lost"));
+	assert_true(se[1].t.nr[SSD_FSCK_LIVE] < se[0].t.nr[SSD_FSCK_LIVE]);
+	assert_int_equal(se[1].t.nr[SSD_FSCK_TOMB] + se[1].t.nr[SSD_FSCK_TOMB_SPENT],
+			 se[0].t.nr[SSD_FSCK_TOMB] + se[0].t.nr[SSD_FSCK_TOMB_SPENT]);
+	memcpy(d->now, image, IMAGE_BYTES);
+	assert_int_equal(ssd_world_begin(sw), 0);
+	agree(sw, &se[1]);
+	ssd_world_destroy(sw);
+	free(se);
+	free(image);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(clean),
-		cmocka_unit_test(damages),
-		cmocka_unit_test(refused),
-		cmocka_unit_test(same_as_tier),
+		cmocka_unit_test(clean),   cmocka_unit_test(damages),
+		cmocka_unit_test(refused), cmocka_unit_test(same_as_tier),
+		cmocka_unit_test(copies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,29 @@ static void budget(void **state)
 	ssd_world_destroy(sw);
 }
 
+/* What a flush counts on is written whatever the policy thinks of it, while there is budget. */
+static void budget_flush(void **state)
+{
+	struct ssd_world *sw;
+
+	care = (struct store_ssd_care){.day_bytes = 8 << 20};
+	sw = world();
+	sw->dram_bytes = 4 << 20;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i < 600; i++)
+		assert_int_equal(world_put(&sw->w, 1000 + i, 1, LEN), 0);
+	assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), 0);
+	assert_true(wear_budget_level(&sw->s->health.budget, sw->w.clock_ns) < 256);
+	for (uint32_t i = 1; i < 20; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+	assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), 0);
+	sw->dram_bytes = 0;
+	ssd_world_again(sw);
+	for (uint32_t i = 1; i < 20; i++)
+		assert_int_equal(world_get(&sw->w, i, 1, LEN), 0);
+	ssd_world_destroy(sw);
+}
+
 /* ---- a device that fails --------------------------------------------------------------------- */
 
 /* A value of this very version in a tier below, as a write-back of ours would have left it. */
@@ -427,11 +450,12 @@ static void no_space(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(causes),     cmocka_unit_test(rate),
-		cmocka_unit_test(worn),	      cmocka_unit_test(budget),
-		cmocka_unit_test(read_error), cmocka_unit_test(trips),
-		cmocka_unit_test(forgives),   cmocka_unit_test(retires),
-		cmocka_unit_test(sync_error), cmocka_unit_test(no_space),
+		cmocka_unit_test(causes),	cmocka_unit_test(rate),
+		cmocka_unit_test(worn),		cmocka_unit_test(budget),
+		cmocka_unit_test(budget_flush), cmocka_unit_test(read_error),
+		cmocka_unit_test(trips),	cmocka_unit_test(forgives),
+		cmocka_unit_test(retires),	cmocka_unit_test(sync_error),
+		cmocka_unit_test(no_space),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,7 +204,10 @@ static void chain(void **state)
 	ssd_world_destroy(sw);
 }
 
-/* While somebody reads, whoever it is, no more than one part in 4 ms is fetched. */
+/*
+ * While somebody reads, whoever it is, no more than one part in 4 ms is fetched; between two such
+ * reads one at a time; else some.
+ */
 static void waited_first(void **state)
 {
 	struct ssd_world *sw = world_below(40, MIB, 64 * MIB);
@@ -221,8 +224,14 @@ static void waited_first(void **state)
 	bytes = ssd_world_stats(sw).read_bytes;
 	assert_true(bytes > 0 && bytes <= 11 * (STORE_PART_BYTES + SSD_BLOCK));
 	--*reactor_waited_reads(sw->w.r[0]);
+	start = sw->w.clock_ns;
+	while (sw->w.clock_ns < start + 9 * MS && dram_fetch_is_busy(dram(sw))) {
+		world_step(&sw->w);
+		assert_true(sw->s->nr_background <= 1);
+	}
 	settle(sw);
 	assert_int_equal(dram_stats(sw).fetches, 10);
+	assert_int_equal(*reactor_unwaited_reads(sw->w.r[0]), 0);
 	assert_int_equal(*reactor_waited_reads(sw->w.r[0]), 0);
 	ssd_world_destroy(sw);
 }

@@ -248,35 +248,49 @@ static struct store_stats dram_stats(struct ssd_world *sw)
 	return st;
 }
 
-/* Straight into the dram tier, where they are found afterwards; two readers at once, too. */
+static void until_above(struct ssd_world *sw, uint64_t nr_keys)
+{
+	for (uint32_t n = 0; dram_stats(sw).nr_keys < nr_keys; n++) {
+		assert_true(n < 10000);
+		world_step(&sw->w);
+	}
+}
+
+/*
+ * Straight into the dram tier, where they are found afterwards: all of a value, once, however many
+ * readers there are. Each may ask for the same part: who is second gets it by a copy.
+ */
 static void straight(void **state)
 {
 	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
 	uint64_t lens[] = {70000, STORE_PART_BYTES + 5001, MIB, 3 * MIB - 77};
 	struct reader r[3];
-	uint64_t bytes = 0;
+	uint64_t bytes;
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++)
 		assert_int_equal(world_put(&sw->w, i, 1, lens[i]), 0);
 	sw->dram_bytes = 16 * MIB;
-	ssd_world_again(sw);
-	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
-		for (uint32_t k = 0; k < ARRAY_SIZE(r); k++)
-			reader_start(sw, &r[k], i, k != 1);
-		for (uint32_t k = 0; k < ARRAY_SIZE(r); k++) {
-			world_until(&sw->w, &r[k].is_over);
-			assert_int_equal(r[k].res, 0);
-			assert_int_equal(r[k].pos, lens[i]);
+	for (uint32_t nr = 1; nr <= ARRAY_SIZE(r); nr++) {
+		ssd_world_again(sw);
+		for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+			bytes = ssd_world_stats(sw).straight_bytes;
+			for (uint32_t k = 0; k < nr; k++)
+				reader_start(sw, &r[k], i, k != 1);
+			for (uint32_t k = 0; k < nr; k++) {
+				world_until(&sw->w, &r[k].is_over);
+				assert_int_equal(r[k].res, 0);
+				assert_int_equal(r[k].pos, lens[i]);
+			}
+			until_above(sw, i + 1);
+			bytes = ssd_world_stats(sw).straight_bytes - bytes;
+			assert_int_equal(bytes, lens[i]);
 		}
-		bytes += lens[i];
-		assert_int_equal(dram_stats(sw).nr_keys, i + 1);
-		assert_int_equal(ssd_world_stats(sw).straight_bytes, bytes);
+		/* All of them are above now, and the device isn't asked. */
+		bytes = read_bytes(sw);
+		for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++)
+			assert_int_equal(world_get(&sw->w, i, 1, lens[i]), 0);
+		assert_int_equal(read_bytes(sw), bytes);
 	}
-	/* All of them are above now, and the device isn't asked. */
-	bytes = read_bytes(sw);
-	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++)
-		assert_int_equal(world_get(&sw->w, i, 1, lens[i]), 0);
-	assert_int_equal(read_bytes(sw), bytes);
 	ssd_world_destroy(sw);
 }
 
@@ -307,6 +321,74 @@ static void straight_writes(void **state)
 			assert_int_equal(world_get(&sw->w, 10 * how + i, 1, lens[i]), 0);
 		assert_int_equal(sw->w.nr_alerts, 0);
 	}
+	ssd_world_destroy(sw);
+}
+
+/* Memory that has changed before it is written is memory's fault, and told: a miss. */
+static void straight_writes_changed(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct store_health health = {0};
+	struct world_io get;
+	struct mem_run run;
+
+	for (unsigned how = 0; how < 2; how++) {
+		get = (struct world_io){.io = {.op = STORE_GET, .key = world_key(1), .len = 1}};
+		sw->dram_bytes = 16 * MIB;
+		ssd_world_again(sw);
+		sw->s->straight = how ? SSD_STRAIGHT_NEVER : SSD_STRAIGHT_ALWAYS;
+		for (uint32_t i = 0; i < 3; i++)
+			assert_int_equal(world_put(&sw->w, i, 1, 2 * MIB), 0);
+		assert_int_equal(world_run(&sw->w, 0, &get), 0);
+		must(store_runs(&get.io.view, MIB + 70000, &run, 1) == 1);
+		*(uint8_t *)world_run_ptr(&run) ^= 4;
+		store_release(&get.io.view, get.io.view.st->owner, NULL);
+		assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), -ENOSPC);
+		assert_int_equal(sw->w.nr_alerts, 1);
+		assert_int_equal(dram_stats(sw).bad_seals, 1);
+		ssd_health_get(&sw->s->st, &health);
+		for (unsigned i = 0; i < STORE_NR_ERRORS; i++)
+			assert_int_equal(health.errors[i], 0);
+		assert_int_equal(sw->s->health.bad.nr, 0);
+		assert_int_equal(world_get(&sw->w, 1, 1, 2 * MIB), -ENOENT);
+		assert_int_equal(world_op(&sw->w, STORE_FLUSH, 0), 0);
+		sw->dram_bytes = 0;
+		ssd_world_again(sw);
+		assert_int_equal(world_get(&sw->w, 0, 1, 2 * MIB), 0);
+		assert_int_equal(world_get(&sw->w, 1, 1, 2 * MIB), -ENOENT);
+		assert_int_equal(world_get(&sw->w, 2, 1, 2 * MIB), 0);
+		assert_int_equal(sw->w.nr_alerts, 0);
+	}
+	ssd_world_destroy(sw);
+}
+
+/* What is written next was looked at while the device is busy, so that it has it at once. */
+static void straight_writes_ahead(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(96 * MIB, 8 * MIB);
+	struct world_io flush = {.io = {.op = STORE_FLUSH}};
+	unsigned nr = 0;
+
+	sw->dram_bytes = 16 * MIB;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, MIB), 0);
+	world_start(&sw->w, 0, &flush);
+	while (!flush.is_over) {
+		world_step(&sw->w);
+		for (unsigned i = 0; i < SSD_STREAMS; i++) {
+			struct ssd_stream *st = &sw->s->stream[i];
+
+			if (st->nr_writing < SSD_DEPTH || list_is_empty(&st->queue))
+				continue;
+			assert_true(
+				list_first_entry(&st->queue, struct ssd_unit, node)->is_checked);
+			nr++;
+		}
+	}
+	assert_int_equal(flush.res, 0);
+	assert_true(nr > 0);
+	assert_int_equal(sw->s->straight_written, 10 * MIB);
 	ssd_world_destroy(sw);
 }
 
@@ -387,7 +469,8 @@ int main(void)
 		cmocka_unit_test(replaced),	   cmocka_unit_test(too_late),
 		cmocka_unit_test(late_at_the_end), cmocka_unit_test(straight),
 		cmocka_unit_test(straight_race),   cmocka_unit_test(straight_late),
-		cmocka_unit_test(straight_writes), cmocka_unit_test(sectors),
+		cmocka_unit_test(straight_writes), cmocka_unit_test(straight_writes_ahead),
+		cmocka_unit_test(sectors),	   cmocka_unit_test(straight_writes_changed),
 		cmocka_unit_test(staging),
 	};
 

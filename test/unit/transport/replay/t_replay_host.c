@@ -14,6 +14,7 @@ static void test_empty(void **state)
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(replay_host_create(f.n->ss, &h), 0);
 		assert_int_equal(tgt_ctrl_id(replay_host_ctrl(h)), i + 1);
+		*tgt_subsys_leased(f.n->ss, (uint16_t)(i + 1)) = 1;
 		rfix_host_end(&f, h);
 	}
 	assert_int_equal(f.ns->nr_gone, 10);

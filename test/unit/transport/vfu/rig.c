@@ -93,6 +93,15 @@ static void rig_ns_copy(struct rig *r, struct tgt_req *req)
 	mem_xfer_submit(req->sq->worker->engine, &c->x);
 }
 
+static void rig_ns_step(struct tgt_req *req)
+{
+	container_of(req->ns, struct rig_ns, ns)->rig->nr_steps++;
+	if (--req->sqe.cdw12)
+		tgt_req_later(req, rig_ns_step);
+	else
+		tgt_req_complete(req, NVME_ST_OK);
+}
+
 static void rig_ns_execute(struct tgt_req *req)
 {
 	struct rig *r = container_of(req->ns, struct rig_ns, ns)->rig;
@@ -102,6 +111,10 @@ static void rig_ns_execute(struct tgt_req *req)
 	if (req->sqe.opc == RIG_NOP) {
 		req->dw0 = req->sqe.cdw12;
 		tgt_req_complete(req, NVME_ST_OK);
+		return;
+	}
+	if (req->sqe.opc == RIG_STEPS) {
+		tgt_req_later(req, rig_ns_step);
 		return;
 	}
 	if (!is_read && req->sqe.opc != RIG_WRITE) {

@@ -48,6 +48,7 @@ struct rig {
 	char dir[64];
 	bool is_held; /* Retrieve waits in `held`, after it has looked its data up */
 	unsigned nr_held;
+	unsigned nr_steps; /* of RIG_STEPS */
 	struct tgt_req *held[RIG_HELD_MAX];
 	struct mem_region *own; /* what RIG_COPY copies */
 	uint8_t *own_base;
@@ -60,7 +61,8 @@ enum {
 	RIG_READ = 0x02, /* CDW10 bytes of rig_byte(CDW12, i) to the host */
 	RIG_WRITE =
 		0x01, /* CDW10 bytes, checked against rig_byte(CDW12, i); DW0 = bytes that differ */
-	RIG_NOP = 0x14,	 /* DW0 = CDW12 */
+	RIG_NOP = 0x14,	  /* DW0 = CDW12 */
+	RIG_STEPS = 0x85, /* goes on CDW12 times, in turns to come */
 	RIG_COPY = 0x82, /* CDW10 bytes to the host, by the worker's copy engine; <= RIG_COPY_MAX */
 };
 

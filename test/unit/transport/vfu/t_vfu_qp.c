@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/rng.h"
+#include "transport/vfu/vfu_int.h"
 
 /* One command after the other, far enough that all rings wrap several times. */
 static void test_one_by_one(void **state)
@@ -224,6 +225,53 @@ static void test_memory_moves(void **state)
 }
 
 /*
+ * A completion queue whose ring isn't mapped: nobody looks at it until the map changes, then it
+ * goes on; one that is deleted meanwhile is gone.
+ */
+static void test_ring_unmapped(void **state)
+{
+	struct rig r = {0};
+	struct peer p;
+	struct nvme_sqe cq = {.opc = 5, .cdw10 = 15u << 16 | 1, .cdw11 = 1, .prp1 = 0x10000};
+	struct nvme_sqe sq = {
+		.opc = 1, .cdw10 = 15u << 16 | 1, .cdw11 = 1u << 16 | 1, .prp1 = RIG_IOVA + 0x8000};
+	struct nvme_sqe nop = {.opc = RIG_NOP, .nsid = 1};
+	const struct vfu_worker *w;
+	const struct vfu_dev *d;
+
+	rig_init(&r, 1, NULL);
+	w = &container_of(r.tr, struct vfu, tr)->workers[0];
+	peer_open(&r, &p, PEER_STOCK);
+	d = list_first_entry(&w->vfu->devs, struct vfu_dev, node);
+	peer_enable(&p);
+	assert_int_equal(peer_map(&p, p.mem_fd, 0xe000, 0x10000, 4096), 0);
+	assert_int_equal(peer_admin(&p, &cq, NULL), 0);
+	assert_int_equal(peer_admin(&p, &sq, NULL), 0);
+	p.q[1] = (struct peer_queue){
+		.qid = 1, .size = 16, .phase = 1, .sq_at = 0x8000, .cq_at = 0xe000};
+	for (int i = 0; i < 40; i++) {
+		assert_int_equal(peer_unmap(&p, 0x10000, 4096), 0);
+		for (nop.cid = 0; nop.cid < 5; nop.cid++)
+			peer_submit(&p, 1, &nop);
+		peer_ring(&p, 1);
+		rig_until(&r, d->sq[1]->head == p.q[1].sq_tail);
+		rig_step(&r);
+		assert_true(list_is_empty(&w->dirty));
+		assert_int_equal(peal_ring_used(d->cq[1]->tail, d->cq[1]->staged, 16), 5);
+		if (i == 39)
+			break;
+		assert_int_equal(peer_map(&p, p.mem_fd, 0xe000, 0x10000, 4096), 0);
+		for (uint16_t cid = 0; cid < 5; cid++)
+			assert_int_equal(peer_wait(&p, 1).cid, cid);
+	}
+	assert_int_equal(peer_queue_del(&p, 1), 0);
+	assert_int_equal(peer_map(&p, p.mem_fd, 0xe000, 0x10000, 4096), 0);
+	assert_true(list_is_empty(&w->dirty));
+	peer_close(&p);
+	rig_fini(&r);
+}
+
+/*
  * The ring's file is cut: that controller fails (CFS), its neighbour works; a reset brings it
  * back.
  */
@@ -409,15 +457,11 @@ static void test_few_requests_admin(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_by_one),
-		cmocka_unit_test(test_waves),
-		cmocka_unit_test(test_reservation),
-		cmocka_unit_test(test_bad_doorbells),
-		cmocka_unit_test(test_memory_moves),
-		cmocka_unit_test(test_ring_vanishes),
-		cmocka_unit_test(test_punched),
-		cmocka_unit_test(test_few_requests),
-		cmocka_unit_test(test_few_requests_admin),
+		cmocka_unit_test(test_one_by_one),    cmocka_unit_test(test_waves),
+		cmocka_unit_test(test_reservation),   cmocka_unit_test(test_bad_doorbells),
+		cmocka_unit_test(test_memory_moves),  cmocka_unit_test(test_ring_unmapped),
+		cmocka_unit_test(test_ring_vanishes), cmocka_unit_test(test_punched),
+		cmocka_unit_test(test_few_requests),  cmocka_unit_test(test_few_requests_admin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

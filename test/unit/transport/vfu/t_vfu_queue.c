@@ -117,13 +117,60 @@ static void test_delete_under_io(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		assert_true(peer_reap(&p, 1, &cqe)); /* there already */
 		assert_int_equal(cqe.cid, i);
-		assert_int_equal(cqe.status >> 1 & 0x7ff, NVME_ST_ABORTED);
+		assert_int_equal(cqe.status >> 1 & 0x7ff, NVME_ST_ABORTED_SQ_DELETED);
 	}
 	/* the same id again */
 	r.is_held = false;
 	del = (struct nvme_sqe){.opc = 4, .cdw10 = 1};
 	assert_int_equal(peer_admin(&p, &del, NULL), 0);
 	assert_int_equal(peer_queue(&p, 1, 64), 0);
+	peer_close(&p);
+	rig_fini(&r);
+}
+
+/*
+ * Only what was given up ends as that: by us, or by a transfer that was stopped, which without a
+ * delete is what a namespace says that goes.
+ */
+static void test_delete_status(void **state)
+{
+	static const uint16_t rows[][2] = {
+		{NVME_ST_OK, NVME_ST_OK},
+		{NVME_ST_ABORTED, NVME_ST_ABORTED_SQ_DELETED},
+		{NVME_ST_NS_NOT_READY, NVME_ST_ABORTED_SQ_DELETED},
+		{NVME_ST_DATA_TRANSFER, NVME_ST_DATA_TRANSFER},
+		{NVME_ST_KEY_NOT_FOUND, NVME_ST_KEY_NOT_FOUND},
+	};
+	const unsigned nr = sizeof(rows) / sizeof(rows[0]);
+	struct nvme_sqe del = {.opc = 0, .cid = 500, .cdw10 = 1};
+	struct rig r = {0};
+	struct peer p;
+
+	rig_init(&r, 2, NULL);
+	peer_open(&r, &p, PEER_STOCK);
+	peer_enable(&p);
+	for (uint16_t qid = 1; qid <= 2; qid++) {
+		assert_int_equal(peer_queue(&p, qid, 64), 0);
+		submit_held(&r, &p, qid, (uint16_t)nr);
+	}
+	peer_submit(&p, 0, &del);
+	peer_ring(&p, 0);
+	rig_steps(&r, 100);
+	for (unsigned i = 0; i < 2 * nr; i++) {
+		bool is_deleted = r.held[i]->sq->qid == 1;
+
+		assert_int_equal(r.held[i]->is_aborted, is_deleted);
+		tgt_req_complete(r.held[i], rows[r.held[i]->sqe.cid][0]);
+	}
+	r.nr_held = 0;
+	peer_wait(&p, 0);
+	for (uint16_t qid = 1; qid <= 2; qid++) {
+		for (unsigned i = 0; i < nr; i++) {
+			struct nvme_cqe cqe = peer_wait(&p, qid);
+
+			assert_int_equal(cqe.status >> 1 & 0x7ff, rows[cqe.cid][qid == 1]);
+		}
+	}
 	peer_close(&p);
 	rig_fini(&r);
 }
@@ -328,10 +375,11 @@ static void test_home_apart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_home_apart),   cmocka_unit_test(test_create_and_delete),
-		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_delete_under_io),
-		cmocka_unit_test(test_abort),	     cmocka_unit_test(test_disable_under_io),
-		cmocka_unit_test(test_enable_fails), cmocka_unit_test(test_create_while_going),
+		cmocka_unit_test(test_home_apart),    cmocka_unit_test(test_create_and_delete),
+		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_delete_under_io),
+		cmocka_unit_test(test_abort),	      cmocka_unit_test(test_disable_under_io),
+		cmocka_unit_test(test_enable_fails),  cmocka_unit_test(test_create_while_going),
+		cmocka_unit_test(test_delete_status),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #define MIB (1u << 20)
 #define CLOCK_NS 5000000000ull
+#define NR_FLOODS 10
 
 static struct vfu_dev *dev_at(struct rig *r, unsigned i)
 {
@@ -179,7 +180,7 @@ static void test_clients_not_queues(void **state)
 	}
 	print_message("eight queues: %u, one queue: %u\n", nr_a, nr_b);
 	assert_in_range(nr_a * 100 / nr_b, 95, 110);
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 8 * 64; i++) { /* until nothing is left */
 		rig_step(&r);
 		reap_all(&a, 8);
 		reap_all(&b, 1);
@@ -195,6 +196,251 @@ static void test_clients_not_queues(void **state)
 	assert_in_range(alone, 18 * TGT_BURST, 20 * TGT_BURST);
 	peer_close(&a);
 	peer_close(&b);
+	rig_fini(&r);
+}
+
+/* All that a client's ring holds, of commands like this one; how many came back. */
+static uint32_t flood(struct peer *p, struct nvme_sqe sqe)
+{
+	struct peer_queue *q = &p->q[1];
+	uint32_t nr = reap_all(p, 1);
+
+	while (peal_ring_next(q->sq_tail, q->size) != q->cq_head) {
+		sqe.cid = (uint16_t)q->sq_tail;
+		peer_submit(p, 1, &sqe);
+	}
+	peer_ring(p, 1);
+	return nr;
+}
+
+/*
+ * However many have a backlog, who had nothing waits for a turn of one of them and not for all;
+ * they share the rest evenly.
+ */
+static void test_small_beside_floods(void **state)
+{
+	struct rig r = {.clock_ns = CLOCK_NS};
+	struct peer a[NR_FLOODS], b;
+	uint32_t nr[NR_FLOODS] = {0};
+	uint64_t work, most = 0;
+	unsigned turns;
+
+	rig_init(&r, 1, NULL);
+	attach(&r, &b, 1, 64);
+	for (unsigned n = 0; n < NR_FLOODS; n++)
+		attach(&r, &a[n], 1, 64);
+	for (int i = 0; i < 200; i++) {
+		for (unsigned n = 0; n < NR_FLOODS; n++)
+			nr[n] += flood(&a[n], copy_sqe(0, 8192));
+		work = beside(&r, &b, 4096, &turns);
+		if (i >= 4) { /* who is there is known */
+			most = max_t(uint64_t, most, work);
+			assert_true(turns <= 2);
+		}
+		r.clock_ns += 3000;
+		rig_steps(&r, (unsigned)i % 5);
+	}
+	print_message("4 KiB beside %d floods of 8 KiB: %u bytes' work at most\n", NR_FLOODS,
+		      (unsigned)most);
+	/* Its own, one command of one of them, and what its turn may have cost before. */
+	assert_true(most <= 4096 + 8192 + VFU_SMALL_COST);
+	for (unsigned n = 0; n < NR_FLOODS; n++)
+		assert_in_range(nr[n], nr[0] * 9 / 10, nr[0] * 11 / 10 + 2);
+	for (unsigned n = 0; n < NR_FLOODS; n++)
+		peer_close(&a[n]);
+	peer_close(&b);
+	rig_fini(&r);
+}
+
+/* Who comes again and again with one command isn't always first: the others have their part. */
+/*
+ * A client's many queues are looked at a few in a turn while others are there, and none is
+ * forgotten: a lone command in any of them is found when its turn has come round, and at once when
+ * the worker looks for the last time before it sleeps.
+ */
+static void test_many_queues(void **state)
+{
+	enum { NR = 4 * VFU_LOOKS_MAX };
+	struct rig r = {.clock_ns = CLOCK_NS};
+	struct nvme_sqe sqe = copy_sqe(3, 64);
+	struct vfu_worker *w;
+	struct peer a, b;
+	unsigned turns;
+	uint64_t looks;
+
+	rig_init(&r, 1, NULL);
+	attach(&r, &a, NR, 16);
+	attach(&r, &b, 1, 64);
+	w = &container_of(r.tr, struct vfu, tr)->workers[0];
+	for (uint16_t i = 0; i < 3 * NR; i++) {
+		uint16_t qid = (uint16_t)(1 + i * 7u % NR);
+		bool is_last_look = i % 3 == 2;
+
+		beside(&r, &b, 64, &turns);
+		peer_submit(&a, qid, &sqe);
+		peer_ring(&a, qid);
+		if (is_last_look)
+			vfu_bell_arm(&w->poller);
+		for (turns = 0; !reap_all(&a, NR); turns++) {
+			assert_true(turns < (is_last_look ? 1 : NR / VFU_LOOKS_MAX + 2));
+			looks = w->nr_looks;
+			rig_step(&r);
+			assert_true(is_last_look || w->nr_looks - looks <= 2 * VFU_LOOKS_MAX + 2);
+		}
+		if (is_last_look)
+			vfu_bell_disarm(&w->poller);
+	}
+	peer_close(&a);
+	peer_close(&b);
+	rig_fini(&r);
+}
+
+/* Clients that do nothing but be there cost a turn no more than a few looks, however many. */
+static void test_silent(void **state)
+{
+	enum { NR = 20, QUEUES = 3 * VFU_LOOKS_MAX };
+	struct rig r = {.clock_ns = CLOCK_NS};
+	struct peer a[NR], b;
+	struct vfu_worker *w;
+	unsigned turns;
+	uint64_t looks;
+
+	rig_init(&r, 1, NULL);
+	for (unsigned i = 0; i < NR; i++)
+		attach(&r, &a[i], QUEUES, 4);
+	attach(&r, &b, 1, 64);
+	w = &container_of(r.tr, struct vfu, tr)->workers[0];
+	r.clock_ns += 2 * VFU_ACTIVE_NS;
+	rig_steps(&r, 2 * NR);
+	for (unsigned i = 0; i < 50; i++) {
+		looks = w->nr_looks;
+		beside(&r, &b, 64, &turns);
+		/* Who was silent, too, has to be found first. */
+		assert_true(turns <= (i ? 1 : 2 + NR * VFU_LOOKS_MAX / VFU_LOOKS_TURN));
+		assert_true(w->nr_looks - looks <= turns * (VFU_LOOKS_TURN + VFU_LOOKS_MAX + 2));
+		r.clock_ns += 3000;
+		rig_steps(&r, i % 3);
+	}
+	for (unsigned i = 0; i < NR; i++)
+		peer_close(&a[i]);
+	peer_close(&b);
+	rig_fini(&r);
+}
+
+static void test_small_ones_pay(void **state)
+{
+	struct rig r = {.clock_ns = CLOCK_NS};
+	struct nvme_sqe sqe = copy_sqe(1, 4096);
+	uint32_t nr = 0, nr_small = 0;
+	struct peer a, b[NR_FLOODS];
+
+	rig_init(&r, 1, NULL);
+	attach(&r, &a, 1, 64);
+	for (unsigned n = 0; n < NR_FLOODS; n++)
+		attach(&r, &b[n], 1, 64);
+	for (int i = 0; i < 400; i++) {
+		nr += flood(&a, copy_sqe(0, 4096));
+		for (unsigned n = 0; n < NR_FLOODS; n++) {
+			nr_small += reap_all(&b[n], 1);
+			if (dev_at(&r, n + 1)->sq[1]->head != b[n].q[1].sq_tail)
+				continue;
+			peer_submit(&b[n], 1, &sqe);
+			peer_ring(&b[n], 1);
+		}
+		rig_step(&r);
+	}
+	print_message("a flood: %u, each of %d that ring one by one: %u\n", nr, NR_FLOODS,
+		      nr_small / NR_FLOODS);
+	assert_true(nr >= nr_small / NR_FLOODS * 3 / 4);
+	peer_close(&a);
+	for (unsigned n = 0; n < NR_FLOODS; n++)
+		peer_close(&b[n]);
+	rig_fini(&r);
+}
+
+/* Commands that take many turns pay for each: they have one step in their client's turn. */
+static void test_steps(void **state)
+{
+	struct rig r = {.clock_ns = CLOCK_NS};
+	struct nvme_sqe sqe = {.opc = RIG_STEPS, .nsid = 1, .cdw12 = 1000};
+	struct peer a, b;
+	unsigned turns, before;
+
+	rig_init(&r, 1, NULL);
+	attach(&r, &a, 1, 64);
+	attach(&r, &b, 1, 64);
+	flood(&a, sqe);
+	rig_until(&r, dev_at(&r, 0)->sq[1]->sq.nr_inflight == 63);
+	beside(&r, &b, 4096, &turns);
+	before = r.nr_steps;
+	for (int i = 0; i < 50; i++) {
+		beside(&r, &b, 4096, &turns);
+		assert_true(turns <= 2);
+		rig_steps(&r, 2);
+	}
+	/* Two clients: half of each turn is its, and a step is worth two turns. */
+	print_message("steps of 63 commands in 100 to 200 turns beside another: %u\n",
+		      r.nr_steps - before);
+	assert_in_range(r.nr_steps - before, 20, 100);
+	/* Alone: one a turn, and its own small command isn't behind 63 of them. */
+	r.clock_ns += VFU_ACTIVE_NS + 1;
+	rig_steps(&r, 2);
+	before = r.nr_steps;
+	rig_steps(&r, 50);
+	assert_int_equal(r.nr_steps - before, 50);
+	peer_close(&b);
+	peer_close(&a);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	rig_fini(&r);
+}
+
+static void no_mail(struct mbox_msg *m)
+{
+}
+
+/* Messages are somebody's who has commands, or nobody's. */
+static void test_mail(void **state)
+{
+	struct rig r = {.clock_ns = CLOCK_NS};
+	struct nvme_sqe nop = {.opc = RIG_NOP, .nsid = 1};
+	struct mbox_msg mail;
+	struct peer a, b;
+	struct vfu *v;
+
+	rig_init(&r, 2, NULL);
+	v = container_of(r.tr, struct vfu, tr);
+	attach(&r, &a, 1, 256); /* worker 0 */
+	attach(&r, &b, 1, 256); /* worker 1 */
+	assert_ptr_equal(dev_at(&r, 1)->sq[1]->w, &v->workers[1]);
+	r.clock_ns += VFU_ACTIVE_NS + 1;
+	for (int i = 0; i < 20; i++) {
+		flood(&a, nop);
+		mail.fn = no_mail;
+		mbox_post(r.reactors[0], &mail);
+		rig_step(&r);
+		assert_true(i < 2 || v->workers[0].nr_active == 1);
+	}
+	for (int i = 0; i < 5; i++) {
+		flood(&a, nop);
+		flood(&b, nop);
+		mail.fn = no_mail;
+		mbox_post(r.reactors[0], &mail);
+		rig_step(&r);
+	}
+	assert_int_equal(v->workers[0].nr_active, 2);
+	assert_int_equal(v->workers[1].nr_active, 1);
+	rig_until(&r, !dev_at(&r, 1)->view[1].share.has_more);
+	r.clock_ns += VFU_ACTIVE_NS + 1;
+	for (int i = 0; i < 5; i++) {
+		flood(&a, nop);
+		rig_step(&r);
+	}
+	assert_int_equal(v->workers[0].nr_active, 1);
+	assert_int_equal(v->nr_active_devs, 1);
+	peer_close(&a);
+	peer_close(&b);
+	rig_until(&r, r.tr->ops->nr_hosts(r.tr) == 0);
+	assert_int_equal(v->nr_active_devs, 0);
 	rig_fini(&r);
 }
 
@@ -300,9 +546,18 @@ static void test_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_small_beside_large), cmocka_unit_test(test_small_beside_many),
-		cmocka_unit_test(test_clients_not_queues), cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_requests_of_queues), cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_small_beside_large),
+		cmocka_unit_test(test_small_beside_many),
+		cmocka_unit_test(test_clients_not_queues),
+		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_small_beside_floods),
+		cmocka_unit_test(test_many_queues),
+		cmocka_unit_test(test_silent),
+		cmocka_unit_test(test_small_ones_pay),
+		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_mail),
+		cmocka_unit_test(test_requests_of_queues),
+		cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The buffers of a worker, which its connections share: those of the way in are a command's, put
+ * aside before the host is asked for data; those of the way out hold PDUs until the socket has
+ * taken them. A connection has TCP_CONN_BUFS of the way out at most, so one that isn't read can't
+ * keep the others from answering, and all of a host's together have the part that tcp_party.c says.
+ * Who finds none waits in line; hosts have lines of their own, which take turns.
+ */
+/* tidy: no-test: test/peer/tcp.py */
+#include "transport/tcp/tcp_int.h"
+
+bool tcp_buf_get_rx(struct tcp_conn *c, struct tcp_buf **bufs, unsigned nr)
+{
+	if (c->nr_in + nr > TCP_CONN_IN || !tcp_share_may_in(c->w, c->share, nr))
+		return false;
+	c->nr_in += nr;
+	c->share->nr_in += nr;
+	while (nr--)
+		bufs[nr] = c->w->free_rx[--c->w->nr_rx];
+	return true;
+}
+
+/* Of those that wait: because their connection has its share, or because there was none left. */
+static struct tcp_req *buf_first(struct list *waiting)
+{
+	struct tcp_req *tr;
+
+	if (list_is_empty(waiting))
+		return NULL;
+	tr = list_first_entry(waiting, struct tcp_req, wait);
+	list_del(&tr->wait);
+	return tr;
+}
+
+/*
+ * The first in line; if it can't have what it needs it is in line again, and so is everybody behind
+ * it: who needs two doesn't wait for ever while others take one.
+ */
+static void wake_rx_line(struct list *waiting)
+{
+	struct tcp_req *tr;
+
+	while ((tr = buf_first(waiting))) {
+		tcp_recv_ask(tr);
+		if (!list_is_linked(&tr->wait))
+			continue;
+		if (waiting->prev == &tr->wait) {
+			list_del(&tr->wait);
+			list_add_head(waiting, &tr->wait);
+			return;
+		}
+	}
+}
+
+/*
+ * The hosts in turn. One that has its part is passed by; one that needs what there isn't holds up
+ * the others, as above.
+ */
+static void wake_rx_shares(struct tcp_worker *w)
+{
+	for (unsigned n = w->nr_shares; n && !list_is_empty(&w->rx_wait); n--) {
+		struct tcp_share *s = list_first_entry(&w->rx_wait, struct tcp_share, rx_turn);
+
+		wake_rx_line(&s->rx_wait);
+		if (!list_is_empty(&s->rx_wait) && s->nr_in == 0)
+			return;
+		list_del(&s->rx_turn);
+		if (!list_is_empty(&s->rx_wait))
+			list_add_tail(&w->rx_wait, &s->rx_turn);
+	}
+}
+
+static void wake_rx(struct tcp_conn *c)
+{
+	wake_rx_line(&c->rx_wait);
+	wake_rx_shares(c->w);
+}
+
+void tcp_buf_wait_rx(struct tcp_req *tr)
+{
+	struct tcp_conn *c = tr->conn;
+
+	if (list_is_linked(&tr->wait))
+		return;
+	if (c->nr_in + TCP_REQ_BUFS > TCP_CONN_IN) {
+		list_add_tail(&c->rx_wait, &tr->wait);
+		return;
+	}
+	list_add_tail(&c->share->rx_wait, &tr->wait);
+	if (!list_is_linked(&c->share->rx_turn))
+		list_add_tail(&c->w->rx_wait, &c->share->rx_turn);
+}
+
+void tcp_buf_put_rx(struct tcp_conn *c, struct tcp_buf *b)
+{
+	must(c->nr_in > 0);
+	c->nr_in--;
+	c->share->nr_in--;
+	c->w->free_rx[c->w->nr_rx++] = b;
+	wake_rx(c);
+}
+
+/* is_soft: for what can't wait; takes of those that are kept. */
+struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft)
+{
+	struct tcp_worker *w = c->w;
+	struct tcp_buf *b;
+
+	if (!tcp_share_may_out(w, c->share, is_soft))
+		return NULL;
+	if (c->nr_bufs >= (is_soft ? 2 : 1) * TCP_CONN_BUFS)
+		return NULL;
+	b = w->free_tx[--w->nr_tx];
+	b->refs = 1;
+	c->nr_bufs++;
+	c->share->nr_out++;
+	return b;
+}
+
+static void buf_more(struct tcp_worker *w, struct list *waiting)
+{
+	struct tcp_req *tr = buf_first(waiting);
+
+	if (tr)
+		mem_iter_more(w->tw->engine, &tr->it);
+}
+
+/* One for which there is a buffer, of the host whose turn it is. */
+static void wake_tx_shares(struct tcp_worker *w)
+{
+	for (unsigned n = w->nr_shares; n && !list_is_empty(&w->tx_wait); n--) {
+		struct tcp_share *s = list_first_entry(&w->tx_wait, struct tcp_share, tx_turn);
+
+		list_del(&s->tx_turn);
+		if (list_is_empty(&s->tx_wait))
+			continue;
+		list_add_tail(&w->tx_wait, &s->tx_turn);
+		if (tcp_share_may_out(w, s, false)) {
+			buf_more(w, &s->tx_wait);
+			return;
+		}
+	}
+}
+
+void tcp_buf_wait_tx(struct tcp_req *tr)
+{
+	struct tcp_conn *c = tr->conn;
+
+	if (list_is_linked(&tr->wait))
+		return;
+	if (!tcp_buf_is_full(c)) {
+		list_add_tail(&c->share->tx_wait, &tr->wait);
+		if (!list_is_linked(&c->share->tx_turn))
+			list_add_tail(&c->w->tx_wait, &c->share->tx_turn);
+		return;
+	}
+	/* It was woken for a buffer that it may not have: the next one. */
+	list_add_tail(&c->tx_wait, &tr->wait);
+	wake_tx_shares(c->w);
+}
+
+bool tcp_buf_is_full(const struct tcp_conn *c)
+{
+	return c->nr_bufs >= TCP_CONN_BUFS || c->nr_segs >= TCP_CONN_SEGS;
+}
+
+void tcp_buf_unref_tx(struct tcp_conn *c, struct tcp_buf *b)
+{
+	must(b->refs > 0);
+	if (--b->refs)
+		return;
+	must(c->nr_bufs > 0);
+	c->nr_bufs--;
+	c->share->nr_out--;
+	c->w->free_tx[c->w->nr_tx++] = b;
+	buf_more(c->w, &c->tx_wait);
+	wake_tx_shares(c->w);
+}
