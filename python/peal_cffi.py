@@ -27,10 +27,13 @@ struct pk_fill {
 	void **bufs;
 	size_t *bytes;
 	const uint8_t *tags;
+	struct peal_meta *metas;
 	...;
 };
 void pk_fill(struct peal_req *reqs, unsigned nr, const struct pk_fill *f);
 void pk_results(const struct peal_req *reqs, unsigned nr, int64_t *out);
+int pk_names(const uint8_t *digest, uint8_t type, const char *text, const size_t *ends, unsigned nr,
+	     uint8_t *keys, uint8_t *tags);
 """
 
 # Loops over a batch that would cost a microsecond a turn in Python.
@@ -47,12 +50,15 @@ struct pk_fill {
 	const uint8_t *lengths; /* NULL: all are that long */
 	void **bufs; /* NULL: none */
 	size_t *bytes;
-	const uint8_t *tags; /* NULL, or PEAL_TAG_BYTES each, wanted */
+	const uint8_t *tags; /* NULL, or PEAL_TAG_BYTES each, wanted; with metas: to go along */
+	struct peal_meta *metas; /* NULL, or room for one each */
 };
 
 static void pk_fill(struct peal_req *reqs, unsigned nr, const struct pk_fill *f)
 {
 	for (unsigned i = 0; i < nr; i++) {
+		const uint8_t *tag = f->tags ? f->tags + i * PEAL_TAG_BYTES : NULL;
+
 		reqs[i] = (struct peal_req){
 			.op = (enum peal_req_op)f->op,
 			.flags = f->flags,
@@ -60,8 +66,13 @@ static void pk_fill(struct peal_req *reqs, unsigned nr, const struct pk_fill *f)
 					      f->lengths ? f->lengths[i] : PEAL_KEY_MAX),
 			.buf = f->bufs ? f->bufs[i] : NULL,
 			.bytes = f->bufs ? f->bytes[i] : 0,
-			.want_tag = f->tags ? f->tags + i * PEAL_TAG_BYTES : NULL,
+			.want_tag = f->metas ? NULL : tag,
 		};
+		if (tag && f->metas) {
+			f->metas[i] = (struct peal_meta){0};
+			memcpy(f->metas[i].tag, tag, PEAL_TAG_BYTES);
+			reqs[i].meta = &f->metas[i];
+		}
 	}
 }
 
@@ -70,6 +81,24 @@ static void pk_results(const struct peal_req *reqs, unsigned nr, int64_t *out)
 {
 	for (unsigned i = 0; i < nr; i++)
 		out[i] = reqs[i].res ? reqs[i].res : (int64_t)reqs[i].value_bytes;
+}
+
+/* Of engine keys one behind the other, each up to its end: PEAL_KEY_MAX and PEAL_TAG_BYTES each. */
+static int pk_names(const uint8_t *digest, uint8_t type, const char *text, const size_t *ends,
+		    unsigned nr, uint8_t *keys, uint8_t *tags)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < nr; at = ends[i++]) {
+		struct peal_key_named n;
+		int err = peal_key_make(digest, type, text + at, ends[i] - at, &n);
+
+		if (err < 0)
+			return err;
+		memcpy(keys + i * PEAL_KEY_MAX, n.key.b, PEAL_KEY_MAX);
+		memcpy(tags + i * PEAL_TAG_BYTES, n.tag, PEAL_TAG_BYTES);
+	}
+	return 0;
 }
 """
 

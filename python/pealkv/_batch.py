@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any, Optional, TypeVar, Union
 
-from . import _buffer, _errors
-from ._base import Base
+from . import _buffer, _errors, keys
+from ._base import Base, reason
 from ._buffer import Buffer, Key
 from ._peal import ffi, lib
 from ._records import Meta, meta_struct, milliseconds
@@ -54,6 +55,28 @@ def _joined(keys: Union[Sequence[Key], bytes]) -> tuple[bytes, bytes, int]:
     return b"".join([k.ljust(size, b"\0") for k in made]), bytes(map(len, made)), nr
 
 
+def _joined_tags(tags: Union[Sequence[bytes], bytes], nr: int) -> bytes:
+    if not isinstance(tags, bytes):
+        tags = b"".join([_buffer.tag_bytes(t) for t in tags])
+    if len(tags) != nr * _buffer.TAG_BYTES:
+        raise _errors.BadArgument(
+            f"{len(tags) / _buffer.TAG_BYTES:g} tags, expected {nr}, one for each key"
+        )
+    return tags
+
+
+def names(space: keys.Space, engine_keys: Sequence[bytes], type: int) -> tuple[bytes, bytes]:
+    """Keys and tags, one behind the other, as space.name() makes them; ValueError as there."""
+    ends = ffi.new("size_t[]", list(itertools.accumulate(map(len, engine_keys))))
+    nr = len(engine_keys)
+    made = ffi.new("uint8_t[]", _buffer.KEY_MAX * nr)
+    tags = ffi.new("uint8_t[]", _buffer.TAG_BYTES * nr)
+    digest, text = ffi.from_buffer("uint8_t[]", space.digest), b"".join(engine_keys)
+    if lib.pk_names(digest, type, ffi.from_buffer(text), ends, nr, made, tags) < 0:
+        raise ValueError(reason())
+    return bytes(ffi.buffer(made)), bytes(ffi.buffer(tags))
+
+
 class Batches(Base):
     """Batches run one per queue, at most `batches` at once; others wait for their turn.
 
@@ -67,7 +90,7 @@ class Batches(Base):
         keys: Union[Sequence[Key], bytes],
         buffers: Sequence[Buffer],
         *,
-        want_tags: Optional[Sequence[bytes]] = None,
+        want_tags: Optional[Union[Sequence[bytes], bytes]] = None,
         direct: bool = False,
         part: bool = False,
         timeout: Optional[float] = None,
@@ -76,6 +99,7 @@ class Batches(Base):
 
         Args:
             keys: as many as buffers; or their bytes one behind the other, 16 each.
+            want_tags: of 32 bytes, or one behind the other; a value with another is a miss.
             direct: the daemon writes the buffers itself. They have to lie in memory of alloc() or
                 register(), and there is no timeout: the call ends when the daemon has answered or
                 is dead.
@@ -101,12 +125,19 @@ class Batches(Base):
         if_absent: bool = False,
         direct: bool = False,
         metas: Optional[Sequence[Optional[Meta]]] = None,
+        tags: Optional[Union[Sequence[bytes], bytes]] = None,
         timeout: Optional[float] = None,
     ) -> Many[None]:
-        """Stores values in one call: for each None, or the PealError. Arguments as get_many()'s."""
+        """Stores values in one call: for each None, or the PealError. Arguments as get_many()'s.
+
+        Args:
+            tags: what goes along with each where that is all; or else metas.
+        """
+        if tags is not None and metas is not None:
+            raise _errors.BadArgument("put_many: both metas and tags, expected one of them")
         bufs = [_buffer.address(b, False) for b in values]
         flags = (lib.PEAL_DIRECT if direct else 0) | (lib.PEAL_IF_ABSENT if if_absent else 0)
-        out = self._many(lib.PEAL_REQ_PUT, keys, bufs, flags, None, timeout, metas)
+        out = self._many(lib.PEAL_REQ_PUT, keys, bufs, flags, tags, timeout, metas)
         return [None if n >= 0 else self._error("put", n, keys, i) for i, n in enumerate(out)]
 
     def exist_many(
@@ -141,12 +172,12 @@ class Batches(Base):
         keys: Union[Sequence[Key], bytes],
         bufs: Optional[list[Any]],
         flags: int,
-        tags: Optional[Sequence[bytes]],
+        tags: Optional[Union[Sequence[bytes], bytes]],
         timeout: Optional[float],
         metas: Optional[Sequence[Optional[Meta]]] = None,
     ) -> list[int]:
         joined, lengths, nr = _joined(keys)
-        for what, given in (("buffers", bufs), ("tags", tags), ("metas", metas)):
+        for what, given in (("buffers", bufs), ("metas", metas)):
             if given is not None and len(given) != nr:
                 raise _errors.BadArgument(f"{len(given)} {what}, expected {nr}, one for each key")
         ms = milliseconds(timeout)
@@ -157,6 +188,7 @@ class Batches(Base):
             try:
                 f = q.fill
                 f.op, f.flags, f.bufs, f.tags = op, flags, ffi.NULL, ffi.NULL
+                f.metas = ffi.NULL
                 f.keys = keys_at = ffi.from_buffer(joined)
                 f.lengths = lengths_at = ffi.from_buffer(lengths) if lengths else ffi.NULL
                 alive += [keys_at, lengths_at]
@@ -165,10 +197,11 @@ class Batches(Base):
                     f.bytes = sizes = ffi.new("size_t[]", [len(b) for b in bufs])
                     alive += [pointers, sizes]
                 if tags is not None:
-                    f.tags = at = ffi.from_buffer(
-                        "uint8_t[]", b"".join([_buffer.tag_bytes(t) for t in tags])
-                    )
+                    f.tags = at = ffi.from_buffer("uint8_t[]", _joined_tags(tags, nr))
                     alive.append(at)
+                    if op == lib.PEAL_REQ_PUT:
+                        f.metas = at = ffi.new("struct peal_meta[]", nr)
+                        alive.append(at)
                 lib.pk_fill(q.reqs, nr, f)
                 alive.append(self._set_metas(q, metas))
                 self._check(lib.peal_run(q.q, q.reqs, nr, ms))
@@ -189,21 +222,30 @@ class Batches(Base):
         return structs
 
     def _take_queue(self, nr: int) -> _Queue:
-        with self._lock:
-            while not self._idle and self._nr_queues >= self._max_queues:
-                self._lock.wait()
-            q: Optional[_Queue] = self._idle.pop() if self._idle else None
-            self._nr_queues += q is None
-        if q is None:
-            try:
-                q = _Queue(self)
-            except BaseException:
-                with self._lock:
-                    self._nr_queues -= 1
-                    self._lock.notify_all()
-                raise
-        q.room(nr)
-        return q
+        while True:
+            with self._lock:
+                while not self._idle and self._nr_queues >= self._max_queues:
+                    self._lock.wait()
+                q: Optional[_Queue] = self._idle.pop() if self._idle else None
+                self._nr_queues += q is None
+            if q is not None or (q := self._new_queue()) is not None:
+                q.room(nr)
+                return q
+
+    def _new_queue(self) -> Optional[_Queue]:
+        """None: the daemon grants no more of them, so that those that there are have to do."""
+        try:
+            return _Queue(self)
+        except BaseException as e:
+            with self._lock:
+                self._nr_queues -= 1
+                is_enough = isinstance(e, _errors.Busy) and self._nr_queues > 0
+                if is_enough:
+                    self._max_queues = self._nr_queues
+                self._lock.notify_all()
+            if is_enough:
+                return None
+            raise
 
     def _give_queue(self, q: _Queue) -> None:
         with self._lock:

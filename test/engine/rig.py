@@ -27,6 +27,7 @@ class Daemon:
 
     def __init__(self, folder, tiers):
         self.folder, self.tiers, self.process = str(folder), tiers, None
+        self.more = []
         os.makedirs(self.folder, exist_ok=True)
         self.uri = f'vfu:{self.folder}/cntrl'
         self.log = f'{self.folder}/log'
@@ -35,8 +36,8 @@ class Daemon:
         mark = os.path.getsize(self.log) if os.path.exists(self.log) else 0
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
-                [os.environ['PEALD'], '--dir', self.folder, '--tiers', self.tiers], stderr=log,
-                stdout=subprocess.DEVNULL)
+                [os.environ['PEALD'], '--dir', self.folder, '--tiers', self.tiers, *self.more],
+                stderr=log, stdout=subprocess.DEVNULL)
         for _ in range(6000):
             with open(self.log, 'rb') as f:
                 f.seek(mark)
@@ -53,6 +54,29 @@ class Daemon:
             self.process.send_signal(how)
             self.process.wait()
             self.process = None
+
+    def stop(self):
+        """All its threads stand: a signal only begins that, and who runs answers meanwhile."""
+        pid = self.process.pid
+        self.process.send_signal(signal.SIGSTOP)
+        for task in os.listdir(f'/proc/{pid}/task'):
+            for _ in range(6000):
+                with open(f'/proc/{pid}/task/{task}/stat', encoding='utf-8') as f:
+                    if f.read().rpartition(')')[2].split()[0] == 'T':
+                        break
+                time.sleep(0.01)
+            else:
+                raise RuntimeError('peald does not stop')
+
+    def go_on(self):
+        """After a stop()."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end(signal.SIGKILL)
 
     def flip(self, value, at):
         """Turns over one bit of a value in the daemon's memory, byte `at` of it; places found."""
@@ -110,17 +134,18 @@ class Engine:
         self.llm = LLM(str(model), kv_transfer_config=transfer, **options)
         self.core = self.llm.llm_engine.engine_core.engine_core
         if uri is not None:
-            from vllm.distributed.kv_transfer import get_kv_transfer_group
+            from vllm.distributed.kv_transfer import get_kv_transfer_group, has_kv_transfer_group
             self.scheduler = self.core.scheduler.connector._scheduler
-            self.worker = get_kv_transfer_group()._worker
+            # With several ranks each has a process of its own.
+            self.worker = get_kv_transfer_group()._worker if has_kv_transfer_group() else None
 
-    def run(self, *prompts, tokens=8, salt=None):
+    def run(self, *prompts, tokens=8, salt=None, lora=None):
         """For each (tokens answered, prompt tokens that came out of a cache)."""
         from vllm import SamplingParams
         sampling = SamplingParams(max_tokens=tokens, temperature=0, detokenize=False)
         asked = [{'prompt_token_ids': p, **({'cache_salt': salt} if salt else {})}
                  for p in prompts]
-        done = self.llm.generate(asked, sampling, use_tqdm=False)
+        done = self.llm.generate(asked, sampling, use_tqdm=False, lora_request=lora)
         return [(list(o.outputs[0].token_ids), o.num_cached_tokens) for o in done]
 
     def forget(self):

@@ -19,6 +19,7 @@ import pytest
 
 import pealkv
 from pealkv import keys
+from procs import stop
 
 TAG, OTHER = b'a'.ljust(32), b'b'.ljust(32)
 SIZES = [1, 4096, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1, 5_000_000]
@@ -366,7 +367,7 @@ def test_asyncio_cancelled(own):
     """The buffer is in use until the task has ended, not longer."""
     async def main(store, pid):
         buffer = bytearray(200000)
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
         task = asyncio.create_task(store.aio(store.get_into, b'k', buffer, timeout=0.3))
         await asyncio.sleep(0)
         task.cancel()
@@ -424,7 +425,7 @@ def test_gil(own):
     with pealkv.open(own, timeout=60) as store:
         store.put(b'k', b'v')
         pid = daemon_pid(own)
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
         waiting = threading.Event()
 
         def wake():
@@ -481,7 +482,7 @@ def test_stopped(own):
         names = [bytes([i]) for i in range(64)]
         store.put_many(names, [b'v' * 100000] * 64)
         pid = daemon_pid(own)
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
         buffers = [bytearray(100000) for _ in names]
         with pytest.raises(pealkv.Timeout):
             store.get(b'\0', timeout=0.05)

@@ -11,7 +11,8 @@ import types
 import pytest
 
 import pealkv
-from pealkv.vllm import _config, _meta, _rates, _scheduler, _store
+from pealkv import _link
+from pealkv.vllm import _config, _meta, _rates, _scheduler
 from test_client import daemon_pid
 
 LOG = logging.getLogger('test')
@@ -88,7 +89,7 @@ def test_link(tmp_path, caplog):
     """A daemon that dies: calls say so at once, one line does, and another one is started."""
     caplog.set_level(logging.INFO)
     uri = f'spawn:{tmp_path}/d?dram=64M&linger=1'
-    link = _store.Link(uri, 5.0, LOG)
+    link = _link.Link(uri, 5.0, LOG)
     link.client().put(b'k', b'v')
     link.failed(pealkv.NoSpace('of one value'))
     assert link.is_up and link.downs == 0
@@ -100,30 +101,65 @@ def test_link(tmp_path, caplog):
         except pealkv.PealError as e:
             for _ in range(3):
                 link.failed(e)
-        except _store.Down:
+        except _link.Down:
             return True
         return False
 
     until(is_lost)
-    with pytest.raises(_store.Down):
+    with pytest.raises(_link.Down):
         link.client()
     until(lambda: link.is_up)
     link.client().put(b'k', b'v')
     assert link.client().get(b'k') == b'v' and link.downs == 1
     link.close()
     assert [r.levelname for r in caplog.records] == ['WARNING', 'INFO']
-    with pytest.raises(_store.Down):
+    with pytest.raises(_link.Down):
         link.client()
 
 
 def test_link_without_a_daemon(tmp_path, caplog):
     """At the start: no error, and no harm when it is closed while it tries."""
-    link = _store.Link(f'vfu:{tmp_path}/none', 1.0, LOG)
+    link = _link.Link(f'vfu:{tmp_path}/none', 1.0, LOG)
     assert not link.is_up and link.downs == 1
-    with pytest.raises(_store.Down):
+    with pytest.raises(_link.Down):
         link.client()
     link.close()
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize('uri, why', [
+    ('/run/peal', 'scheme'), ('spawn:{}/d?drum=1G', 'drum'), ('spawn:{}/d?ssd=1G', 'dram')])
+def test_link_to_nowhere(tmp_path, uri, why):
+    """A URI that isn't one is told at the start: no daemon will ever be there."""
+    with pytest.raises(ValueError, match=why):
+        _link.Link(uri.format(tmp_path), 1.0, LOG)
+
+
+def test_link_to_another_version(monkeypatch):
+    """What a daemon finds invalid is no reason not to start."""
+    def refuse(*_args, **_how):
+        raise pealkv.BadArgument('the daemon refuses version 0.1: Invalid argument')
+
+    monkeypatch.setattr(pealkv, 'open', refuse)
+    link = _link.Link('vfu:/run/peal', 1.0, LOG)
+    assert not link.is_up
+    link.close()
+
+
+def test_link_tries_again(tmp_path, monkeypatch):
+    """Whatever else went wrong at the start, also what says nothing of the daemon's health."""
+    real, errors = pealkv.open, [pealkv.Busy('no queue is left'), pealkv.NoSpace('no room')]
+
+    def opens(*args, **more):
+        if errors:
+            raise errors.pop()
+        return real(*args, **more)
+
+    monkeypatch.setattr(pealkv, 'open', opens)
+    link = _link.Link(f'spawn:{tmp_path}/d?dram=64M&linger=1', 5.0, LOG)
+    assert not link.is_up and link.downs == 1
+    until(lambda: link.is_up)
+    link.close()
 
 
 # -- options
@@ -145,8 +181,84 @@ class FullAttentionSpec:
     block_size, sliding_window = 128, None
 
 
+class SlidingWindowSpec(FullAttentionSpec):
+    pass
+
+
 class MLAAttentionSpec(FullAttentionSpec):
     pass
+
+
+def adapter(folder, text='weights', **more):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'adapter_model.safetensors').write_text(text)
+    return types.SimpleNamespace(**{'lora_name': 'a', 'lora_int_id': 1, 'lora_path': str(folder),
+                                    **more})
+
+
+def adapters_after(*paths):
+    """Of an engine that begins now: what is done from here on, is after it."""
+    changed = max(os.lstat(p).st_ctime for p in paths)
+    a = _config.Adapters(0)
+    while time.time() <= changed + 0.05:
+        pass  # a tick of the file system's clock
+    a._began = time.time() - 0.02
+    return a
+
+
+def test_adapters(tmp_path):
+    one, two = adapter(tmp_path / 'one'), adapter(tmp_path / 'two', 'others', lora_int_id=2)
+    a = adapters_after(tmp_path / 'one', tmp_path / 'two')
+    assert a.of(None) == b''
+    digests = {a.of(one), a.of(two)}
+    assert None not in digests and len(digests) == 2
+    assert a.of(one) in digests
+    three = types.SimpleNamespace(**vars(one), is_3d_lora_weight=True)
+    assert a.of(three) not in {None, *digests}
+    assert a.of(types.SimpleNamespace(**vars(one), load_inplace=True)) is None
+    assert adapters_after(tmp_path / 'one').of(one) == a.of(one)  # in the next engine
+    assert a.of(adapter(tmp_path / 'late', lora_int_id=3)) is None
+    (tmp_path / 'one' / 'adapter_model.safetensors').write_text('weights')
+    assert a.of(one) is None
+    assert a.of(two) in digests
+    (tmp_path / 'two' / 'more').touch()
+    assert a.of(two) is None
+    assert a.of(types.SimpleNamespace(**vars(one) | {'lora_path': 'some/hub'})) is None
+
+
+def test_adapters_numbers(tmp_path):
+    """A number that has stood for two folders stands for none: the engine has read one of them."""
+    one, two = adapter(tmp_path / 'one'), adapter(tmp_path / 'two', 'others')
+    a = adapters_after(tmp_path / 'one', tmp_path / 'two')
+    assert a.of(one)
+    assert a.of(two) is None
+    assert a.of(one) is None
+
+
+def test_adapters_moved(tmp_path):
+    """Another folder behind a path: by a link that is made anew, or a name further up."""
+    old = adapter(tmp_path / 'v' / 'one')
+    adapter(tmp_path / 'w' / 'one', 'others')
+    link, up = tmp_path / 'link', tmp_path / 'up'
+    link.symlink_to('v/../v/one')
+    up.symlink_to(tmp_path / 'v')
+    by_link = types.SimpleNamespace(**vars(old) | {'lora_path': str(link)})
+    by_up = types.SimpleNamespace(**vars(old) | {'lora_path': str(up / 'one')})
+    a = adapters_after(link, up)
+    assert a.of(old) == a.of(by_link) == a.of(by_up) is not None
+    for name in (link, up):
+        target = str(os.readlink(name)).replace('v', 'w', 2) if name == link else tmp_path / 'w'
+        name.unlink()
+        name.symlink_to(target)
+    fresh = adapters_after(tmp_path / 'v')
+    fresh._began = a._began
+    for lora in (by_link, by_up):  # before the first look, and behind one
+        assert fresh.of(types.SimpleNamespace(**vars(lora) | {'lora_int_id': 9})) is None
+        assert a.of(types.SimpleNamespace(**vars(lora) | {'lora_int_id': 9})) is None
+    os.rename(tmp_path / 'v', tmp_path / 'x')
+    os.rename(tmp_path / 'w', tmp_path / 'v')
+    assert a.of(old) is None
+    assert a.of(types.SimpleNamespace(**vars(old) | {'lora_int_id': 10})) is None
 
 
 def config(**more):
@@ -176,19 +288,23 @@ def test_refused_by_name():
     both = types.SimpleNamespace(kv_cache_specs={'a': window, 'b': full}, block_size=128)
     mixed = types.SimpleNamespace(kv_cache_specs={'a': MLAAttentionSpec(), 'b': full},
                                   block_size=128)
-    assert _config.check(config(), groups(full), options) == 2
+    for c, g in [(config(), groups(full)), (config(), groups(window)), (config(), groups(both)),
+                 (config(lora_config=1), groups(full)),
+                 (config(parallel_config__tensor_parallel_size=2), groups(full))]:
+        assert _config.check(c, g, options) == 2
+    chunked = FullAttentionSpec()
+    chunked.attention_chunk_size = 8192
     for c, g, word in [
             (config(parallel_config__pipeline_parallel_size=2), groups(full), 'pipeline'),
-            (config(parallel_config__tensor_parallel_size=2), groups(full), 'tensor'),
             (config(parallel_config__decode_context_parallel_size=2), groups(full), 'context'),
             (config(speculative_config=1), groups(full), 'speculative'),
-            (config(lora_config=1), groups(full), 'LoRA'),
             (config(cache_config__enable_prefix_caching=False), groups(full), 'prefix caching'),
             (config(cache_config__calculate_kv_scales=True), groups(full), 'scales'),
             (config(kv_transfer_config__kv_role='kv_producer'), groups(full), 'kv_role'),
-            (config(), groups(full, full), 'hybrid'), (config(), groups(window), 'sliding'),
-            (config(), groups(both), 'sliding'), (config(), groups(mixed), 'MLA'),
-            (config(), groups(MLAAttentionSpec()), 'MLAAttentionSpec')]:
+            (config(), groups(full, full), 'hybrid'), (config(), groups(mixed), 'MLA'),
+            (config(), groups(MLAAttentionSpec()), 'MLAAttentionSpec'),
+            (config(), groups(SlidingWindowSpec()), 'SlidingWindowSpec'),
+            (config(), groups(chunked), 'chunked attention')]:
         with pytest.raises(ValueError, match=word):
             _config.check(c, g, options)
     with pytest.raises(ValueError, match='block size, 128'):

@@ -5,9 +5,10 @@
       "kv_connector_module_path": "pealkv.vllm", "kv_role": "kv_both",
       "kv_connector_extra_config": {"uri": "spawn:~/.cache/pealkv?dram=8G&ssd=100G"}}'
 
-Options are those of _config.Options; sizing, counters and what to do when it doesn't work are in
-doc/engines.md. For models of one KV cache group with full attention on one rank; others are refused
-at start, by name.
+or, behind the host memory of vLLM's own offloading, PealTier as a secondary tier of it. Options are
+those of _config.Options; sizing, counters and what to do when it doesn't work are in
+doc/engines.md. For models of one KV cache group that keeps all tokens, LoRA and tensor parallelism
+included; others are refused at start, by name.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._connector import PealConnector
+    from ._tier import PealTier
 
-__all__ = ["PealConnector"]
+__all__ = ["PealConnector", "PealTier"]
 
 
 def __getattr__(name: str) -> Any:
-    """PealConnector, when it is asked for: the parts beside it don't need vLLM."""
+    """Those two, when they are asked for: the parts beside them don't need vLLM."""
     if name == "PealConnector":
         from ._connector import PealConnector
 
         return PealConnector
-    raise AttributeError(name)
+    if name == "PealTier":
+        from ._tier import PealTier
+
+        return PealTier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,11 +8,14 @@ layout of the cache, the ranks, the engine's hash and its seed, the user's salt.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
 import re
-from typing import Any
+import stat
+from collections.abc import Iterator
+from typing import Any, Optional
 
 from pealkv import keys
 
@@ -22,7 +25,7 @@ _SAMPLE_BYTES = 4096
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 
 
-def _bytes(text: Any) -> int:
+def size(text: Any) -> int:
     m = re.fullmatch(r"(\d+)([KMGT]?)", str(text))
     if not m:
         raise ValueError(f"{text!r}, expected a size, as in 2G")
@@ -62,7 +65,7 @@ class Options:
         for name in ("load_bytes", "save_bytes"):
             if name in given:
                 try:
-                    given[name] = _bytes(given[name])
+                    given[name] = size(given[name])
                 except ValueError as e:
                     raise ValueError(f"kv_connector_extra_config: {name} is {e}") from None
         fields = {f.name: f for f in dataclasses.fields(cls)}
@@ -104,11 +107,9 @@ def check(vllm_config: Any, kv_cache_config: Any, options: Options) -> int:
     parallel, cache = vllm_config.parallel_config, vllm_config.cache_config
     refused = {
         "pipeline parallelism": parallel.pipeline_parallel_size > 1,
-        "tensor parallelism": parallel.tensor_parallel_size > 1,
         "decode context parallelism": getattr(parallel, "decode_context_parallel_size", 1) > 1,
         "prefill context parallelism": getattr(parallel, "prefill_context_parallel_size", 1) > 1,
         "speculative decoding": vllm_config.speculative_config is not None,
-        "LoRA": vllm_config.lora_config is not None,
         "prefix caching switched off": not cache.enable_prefix_caching,
         "KV scales calculated at run time": bool(getattr(cache, "calculate_kv_scales", False)),
         "a kv_role other than kv_both": vllm_config.kv_transfer_config.kv_role != "kv_both",
@@ -119,11 +120,11 @@ def check(vllm_config: Any, kv_cache_config: Any, options: Options) -> int:
         spec = group.kv_cache_spec
         for one in getattr(spec, "kv_cache_specs", {"": spec}).values():
             kind = type(one).__name__
+            # A sliding window among layers without one: vLLM keeps all tokens of both, "full".
             if kind != "FullAttentionSpec":
-                refused[f"a KV cache of kind {kind} (MLA, sliding window, state space)"] = True
-            for what in ("sliding_window", "attention_chunk_size"):
-                if getattr(one, what, None) is not None:
-                    refused["sliding window or chunked attention"] = True
+                refused[f"a KV cache of kind {kind} (MLA, windows alone, state space)"] = True
+            if getattr(one, "attention_chunk_size", None) is not None:
+                refused["chunked attention"] = True
     found = [what for what, is_so in refused.items() if is_so]
     if found:
         raise ValueError(f"PealConnector doesn't support: {'; '.join(found)}")
@@ -196,6 +197,73 @@ def _config_digest(model_config: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
+def _links(path: str) -> Iterator[os.stat_result]:
+    """Those that are followed on the way to a path, each itself."""
+    at, todo, nr = "/", os.path.abspath(path).split("/")[1:], 0
+    while todo:
+        name = todo.pop(0)
+        if name == "..":
+            at = os.path.dirname(at)
+        if name in ("", ".", ".."):
+            continue
+        found = os.lstat(os.path.join(at, name))
+        if not stat.S_ISLNK(found.st_mode):
+            at = os.path.join(at, name)
+            continue
+        nr += 1
+        if nr > 40:  # as many as the kernel follows
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        yield found
+        target = os.readlink(os.path.join(at, name))
+        at = "/" if target.startswith("/") else at
+        todo = target.split("/") + todo
+
+
+class Adapters:
+    """Which LoRA weights a request is computed with. One thread.
+
+    The engine's hash of a block has an adapter's name and its path, not what lies there, and the
+    engine reads that once for each lora_int_id, at a time of its own. So what lies there is known
+    only of a folder which, with its files and the links to it, hasn't changed since before the
+    engine began, and of a number that has stood for one folder. Else nobody can say which weights
+    the engine has: such requests are computed, and not kept. (A folder above it that is renamed
+    between the engine's reading and the first request isn't noticed.)
+    """
+
+    def __init__(self, began: float) -> None:
+        self._began = began - 1  # a file system's clock is coarser
+        self._places: dict[object, tuple[int, int]] = {}
+        self._known: dict[tuple[int, int], bytes] = {}
+
+    def of(self, lora: Any) -> Optional[bytes]:
+        """b"" for no adapter; None: not known which."""
+        if lora is None:
+            return b""
+        folder = str(lora.lora_path)
+        try:
+            there = os.stat(folder)
+            place = (there.st_dev, there.st_ino)
+            # Another one under a number or a path: for good.
+            for name in (int(lora.lora_int_id), folder):
+                if self._places.setdefault(name, place) != place:
+                    self._places[name] = (0, 0)
+                    return None
+            paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+            seen = [there, *(os.stat(path) for path in paths), *_links(folder)]
+            is_old = max(s.st_ctime for s in seen) < self._began
+            if not is_old or getattr(lora, "load_inplace", False):
+                return None
+            if place not in self._known:
+                h = hashlib.blake2b(digest_size=16)
+                for path in filter(os.path.isfile, paths):
+                    h.update(_file(path))
+                self._known[place] = h.digest()
+        except OSError:
+            return None
+        kind = b"3d" if getattr(lora, "is_3d_lora_weight", False) else b""
+        return self._known[place] + kind
+
+
 class Identity:
     """Of an engine, without what only the worker knows. Made once: it reads files."""
 
@@ -204,9 +272,14 @@ class Identity:
         found = options.revision or weights(model, vllm_config.load_config.load_format)
         self._model = str(model.model)
         self._revision = f"{found},config={_config_digest(model)}"
+        if vllm_config.lora_config is not None:
+            self._revision += f",lora={getattr(vllm_config.lora_config, 'lora_dtype', None)}"
         self._hash = str(vllm_config.cache_config.prefix_caching_hash_algo)
         self._cache_dtype = str(vllm_config.cache_config.cache_dtype)
         self._options = options
+        parallel = vllm_config.parallel_config
+        self._ranks = int(parallel.tensor_parallel_size)
+        self._rank = int(parallel.rank) % self._ranks
 
     def space(self, layout: str, dtype: str, seed: bytes, epoch: bytes) -> keys.Space:
         return keys.Space(
@@ -215,6 +288,8 @@ class Identity:
             dtype=f"{dtype},{self._cache_dtype}",
             layout=layout,
             block_tokens=self._options.value_tokens,
+            tp_size=self._ranks,
+            tp_rank=self._rank,
             hash=self._hash,
             seed=seed,
             salt=self._options.salt.encode() + (b"\0" + epoch if epoch else b""),

@@ -17,7 +17,7 @@ class Look:
     req: str
     hashes: list[bytes]
     """The engine's hash of each value's last block, in order, which stands for all tokens up to
-    there."""
+    there; behind it the digest of the adapter, if there is one."""
 
 
 @dataclasses.dataclass

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from ._config import Options
+from ._config import Adapters, Options
 from ._meta import Load, Look, Report, Save, Step
 
 NEVER = 1 << 62
@@ -34,8 +34,10 @@ class State(enum.Enum):
 
 
 class _Request:
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: Any, adapter: Optional[bytes]) -> None:
         self.request = request
+        self.adapter = adapter
+        """Goes into its values' names; None: it isn't known, nothing of it is looked up or kept."""
         self.state = State.NEW
         self.first = 0
         """Value that the look-up began with."""
@@ -67,6 +69,8 @@ class Scheduler:
         self._value_blocks = value_blocks
         self._block_tokens = options.value_tokens // value_blocks
         self._ranks = ranks
+        self._adapters = Adapters(time.time())
+        self._strangers: set[str] = set()
         self._requests: dict[str, _Request] = {}
         self._epoch = b""
         self._step = Step()
@@ -79,7 +83,7 @@ class Scheduler:
         """Tokens behind `computed` that can be loaded; None: ask again. See the base class."""
         r = self._requests.get(request.request_id)
         if r is None or r.request is not request:
-            r = self._requests[request.request_id] = _Request(request)
+            r = self._requests[request.request_id] = self._request(request)
         if r.state is State.NEW:
             self._look(r, computed)
         if r.state is State.LOOKING and self._clock() > r.until:
@@ -95,14 +99,32 @@ class Scheduler:
             return 0, False
         return tokens, True
 
+    def _request(self, request: Any) -> _Request:
+        lora: Any = getattr(request, "lora_request", None)
+        adapter = self._adapters.of(lora)
+        if adapter is None and lora.lora_name not in self._strangers:
+            self._strangers.add(lora.lora_name)
+            self._log.warning(
+                "Peal: adapter %s: %s isn't a folder that is older than this engine, so nobody can "
+                "say which weights it had: its prompts are computed and not kept",
+                lora.lora_name, lora.lora_path,
+            )
+        return _Request(request, adapter)
+
+    def _name(self, r: _Request, value: int) -> bytes:
+        """What stands for all tokens up to a value's end, and for what they were computed with."""
+        block = r.request.block_hashes[(value + 1) * self._value_blocks - 1]
+        return bytes(block) + (r.adapter or b"")
+
     def _look(self, r: _Request, computed: int) -> None:
         request, per = r.request, self._value_blocks
         r.first = computed // self._tokens
         # The last token is always computed: its output is wanted.
         last = min((request.num_tokens - 1) // self._tokens, len(request.block_hashes) // per)
-        hashes = [bytes(request.block_hashes[(i + 1) * per - 1]) for i in range(r.first, last)]
+        hashes = [self._name(r, i) for i in range(r.first, last)]
         if (
             not hashes
+            or r.adapter is None
             or self._options.load == "never"
             or getattr(request, "skip_reading_prefix_cache", False)
         ):
@@ -177,12 +199,12 @@ class Scheduler:
         nr = output.num_scheduled_tokens[req]
         if r.saved is None:
             r.saved = computed // self._tokens
-        if self._options.save:
+        if self._options.save and r.adapter is not None:
             hashes, per = request.block_hashes, self._value_blocks
             end = min((computed + nr) // self._tokens, len(hashes) // per)
             for i in range(r.saved, end):
                 ids = r.blocks[i * per : (i + 1) * per]
-                self._step.saves.append(Save(req, bytes(hashes[(i + 1) * per - 1]), ids))
+                self._step.saves.append(Save(req, self._name(r, i), ids))
                 r.under_way += self._ranks
             r.saved = max(r.saved, end)
         of_prompt = int(min(request.num_prompt_tokens, computed + nr)) - computed

@@ -28,7 +28,7 @@ from . import _pages
 from ._config import Options
 from ._meta import Load, Look, Report, Save, Step
 from ._rates import Choice, Rates
-from ._store import Down, Link
+from .._link import Down, Link
 
 SpaceOf = Callable[[str, str, bytes, bytes], keys.Space]
 """layout, dtype, seed, epoch -> what names the values."""

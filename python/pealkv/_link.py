@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connector's way to the daemon: never in the way.
+"""An engine's way to the daemon: never in the way.
 
 A call that fails because the daemon is dead, stopped, full of work or another version's takes the
 link down: from then on every call says so at once, and a thread tries in the background until the
@@ -29,10 +29,20 @@ class Down(Exception):
 
 
 class Link:
-    """Any thread may call. `client()` is what to talk to; `failed()` what to say when it fails."""
+    """Any thread may call. `client()` is what to talk to; `failed()` what to say when it fails.
 
-    def __init__(self, uri: str, timeout: float, log: logging.Logger) -> None:
-        self._uri, self._timeout, self._log = uri, timeout, log
+    Args:
+        batches: batches of calls that may be under way at once; who comes beyond waits for one of
+            them, also beyond his own deadline.
+
+    Raises:
+        ValueError: the URI, which no daemon will ever answer to.
+    """
+
+    def __init__(
+        self, uri: str, timeout: float, log: logging.Logger, batches: int = 4
+    ) -> None:
+        self.uri, self._timeout, self._log, self._batches = uri, timeout, log, batches
         self._lock = threading.Condition()
         self._client: Optional[pealkv.Client] = None
         self._is_up = False
@@ -43,11 +53,17 @@ class Link:
         try:
             self._client = self._open()
             self._is_up = True
+        except pealkv.BadArgument as e:
+            # A daemon of another version may say EINVAL, too; only what quotes the URI is of it.
+            if not e.reason.startswith(("'", "no URI")):
+                self._lost(e)
+                return
+            raise ValueError(e.reason) from None
         except pealkv.PealError as e:
-            self.failed(e)
+            self._lost(e)
 
     def _open(self) -> pealkv.Client:
-        return pealkv.open(self._uri, timeout=self._timeout)
+        return pealkv.open(self.uri, timeout=self._timeout, batches=self._batches)
 
     @property
     def is_up(self) -> bool:
@@ -60,10 +76,17 @@ class Link:
             raise Down
         return client
 
+    @staticmethod
+    def is_down(error: pealkv.PealError) -> bool:
+        """Whether it is an error of the daemon's, not of one value."""
+        return not isinstance(error, OF_ONE_CALL)
+
     def failed(self, error: pealkv.PealError) -> None:
         """Takes the link down if that is an error of the daemon's, not of one value."""
-        if isinstance(error, OF_ONE_CALL):
-            return
+        if self.is_down(error):
+            self._lost(error)
+
+    def _lost(self, error: pealkv.PealError) -> None:
         with self._lock:
             if self._is_closed or self._thread is not None:
                 return
@@ -72,7 +95,7 @@ class Link:
             self._thread = threading.Thread(target=self._retry, name="pealkv-retry", daemon=True)
             self._thread.start()
         self._log.warning(
-            "Peal: %s: %s; prompts are computed until it is back", self._uri, error.reason
+            "Peal: %s: %s; all is computed until it is back", self.uri, error.reason
         )
 
     def _retry(self) -> None:
@@ -95,7 +118,7 @@ class Link:
                 return
             self._is_up = True
         gone = time.monotonic() - began
-        self._log.info("Peal: %s: it is there after %.1f s", self._uri, gone)
+        self._log.info("Peal: %s: it is there after %.1f s", self.uri, gone)
 
     def _reach(self) -> pealkv.Client:
         """A client whose daemon answers; of a spawn: URI that starts another one if need be."""
@@ -106,7 +129,7 @@ class Link:
             client.info()
             return client
         except pealkv.Disconnected:
-            if not self._uri.startswith("spawn:"):
+            if not self.uri.startswith("spawn:"):
                 raise
         other = self._open()
         client.close()
