@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The load that bench/ssd measures: values of one size through one queue, `depth` of them under
- * way, straight from and to registered memory.
+ * The load that bench/ssd and bench/ceph measure: values of one size through one queue, `depth` of
+ * them under way, straight from and to registered memory.
  *
  *	b_ssd URI NSID put FIRST NR BYTES DEPTH MB_S     keys from FIRST on, in order; 0: no pace
  *	b_ssd URI NSID get FIRST NR BYTES DEPTH SECONDS SEED   random ones of them
+ *	b_ssd URI NSID scan ...    as get, but in order, round and round: an LRU above has none
  *	b_ssd URI NSID hint ...    as get, but DEPTH prefetch hints at a time, and nothing is read
  *
- * Says on one line: requests, misses, bytes, seconds, then p50, p99, p99.9 and the longest in
- * microseconds. Every 16th value that is read is compared; wrong bytes end it with status 1. The
- * main thread's.
+ * Says on one line: requests, misses, bytes, seconds, then p50, p99, p99.9, the longest and the
+ * shortest in microseconds. Every 16th value that is read is compared, while the next ones are
+ * under way; wrong bytes end it with status 1. Not pinned, as fio isn't: two loads on one core
+ * would measure each other's slices. The main thread's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,9 +39,10 @@ struct run {
 	struct peal_mem *m;
 	struct op *ops;
 	struct rng rng;
-	bool is_put, is_hint;
+	bool is_put, is_hint, is_scan;
 	uint64_t first, nr, bytes, stride, next;
 	unsigned depth, nr_busy;
+	struct op *checked;		      /* to be compared */
 	uint64_t start_ns, until_ns, ns_each; /* of a put, when it is paced */
 	uint64_t nr_done, nr_missed, bytes_hinted;
 	uint64_t *lats;
@@ -61,7 +64,7 @@ static void start(struct run *r, struct op *o)
 {
 	struct peal_req *req = &o->req;
 
-	o->key = r->first + (r->is_put ? r->next : rng_below(&r->rng, r->nr));
+	o->key = r->first + (r->is_put || r->is_scan ? r->next % r->nr : rng_below(&r->rng, r->nr));
 	r->next++;
 	memset(req, 0, sizeof(*req));
 	req->op = r->is_put ? PEAL_REQ_PUT : PEAL_REQ_GET;
@@ -77,43 +80,67 @@ static void start(struct run *r, struct op *o)
 	r->nr_busy++;
 }
 
-static void end(struct run *r, struct op *o, uint64_t now)
+static void check(const struct run *r, const struct op *o)
 {
+	if (bench_value_ok(o->key, o->req.buf, r->bytes))
+		return;
+	fprintf(stderr, "bench: WRONG BYTES of key %lu\n", (unsigned long)o->key);
+	exit(1);
+}
+
+/* True: it may be used again; else it is r->checked. */
+static bool end(struct run *r, struct op *o, uint64_t now)
+{
+	bool is_checked = false;
+
 	r->nr_busy--;
 	if (o->req.res == -ENOENT && !r->is_put) {
 		r->nr_missed++;
 	} else {
 		bench_must(o->req.res, r->is_put ? "put" : "get");
-		if (!r->is_put && r->nr_done % CHECK_EVERY == 0 &&
-		    !bench_value_ok(o->key, o->req.buf, r->bytes)) {
-			fprintf(stderr, "bench: WRONG BYTES of key %lu\n", (unsigned long)o->key);
-			exit(1);
-		}
+		is_checked = !r->is_put && r->nr_done % CHECK_EVERY == 0;
 	}
+	if (is_checked && r->checked)
+		check(r, r->checked);
 	if (r->nr_done < LATS_MAX)
 		r->lats[r->nr_done] = now - o->start_ns;
 	r->nr_done++;
+	return !is_checked;
 }
 
 static void run(struct run *r)
 {
 	struct peal_req *done[256];
-	struct op *idle[256];
+	struct op *idle[257];
 	unsigned nr_idle = 0;
 	int n;
 
-	for (unsigned i = 0; i < r->depth; i++)
+	for (unsigned i = 0; i <= r->depth; i++)
 		idle[nr_idle++] = &r->ops[i];
 	while (!is_over(r) || r->nr_busy) {
-		while (nr_idle && !is_over(r) && is_due(r))
+		while (r->nr_busy < r->depth && !is_over(r) && is_due(r))
 			start(r, idle[--nr_idle]);
-		n = peal_reap(r->q, done, 256, nr_idle && !is_over(r) ? 0 : 10000);
+		if (r->checked) {
+			check(r, r->checked);
+			idle[nr_idle++] = r->checked;
+			r->checked = NULL;
+		}
+		n = peal_reap(r->q, done, 256, r->nr_busy < r->depth && !is_over(r) ? 0 : 10000);
 		bench_must(n, "reap");
 		for (int i = 0; i < n; i++) {
-			end(r, done[i]->user, mono_ns());
-			idle[nr_idle++] = done[i]->user;
+			struct op *o = done[i]->user, *was = r->checked;
+
+			if (end(r, o, mono_ns())) {
+				idle[nr_idle++] = o;
+				continue;
+			}
+			if (was)
+				idle[nr_idle++] = was;
+			r->checked = o;
 		}
 	}
+	if (r->checked)
+		check(r, r->checked);
 }
 
 /* Misses are hints that weren't taken. */
@@ -155,7 +182,7 @@ static void say(struct run *r)
 		printf(" %.1f",
 		       (double)bench_percentile(r->lats, n, (double[]){50, 99, 99.9, 100}[i]) /
 			       1e3);
-	printf("\n");
+	printf(" %.1f\n", (double)r->lats[0] / 1e3); /* they are sorted: the shortest */
 }
 
 int main(int argc, char **argv)
@@ -173,18 +200,18 @@ int main(int argc, char **argv)
 	o.nsid = (uint32_t)strtoul(argv[2], NULL, 0);
 	r->is_put = strcmp(argv[3], "put") == 0;
 	r->is_hint = strcmp(argv[3], "hint") == 0;
+	r->is_scan = strcmp(argv[3], "scan") == 0;
 	r->first = v[0];
 	r->nr = v[1];
 	r->bytes = v[2];
 	r->depth = (unsigned)min_t(uint64_t, v[3], 256);
 	r->stride = align_up(r->bytes, (uint64_t)4096);
-	r->ops = calloc(r->depth, sizeof(*r->ops));
+	r->ops = calloc(r->depth + 1, sizeof(*r->ops));
 	r->lats = calloc(LATS_MAX, sizeof(*r->lats));
 	rng_init(&r->rng, v[5] + 1);
-	bench_pin(1);
 	bench_must(peal_open(argv[1], &o, &r->p), argv[1]);
 	bench_must(peal_queue_open(r->p, r->depth, &r->q), "queue");
-	bench_must(peal_mem_alloc(r->p, r->stride * r->depth, &r->m), "memory");
+	bench_must(peal_mem_alloc(r->p, r->stride * (r->depth + 1), &r->m), "memory");
 	r->start_ns = mono_ns();
 	r->until_ns = r->start_ns + v[4] * 1000000000u;
 	if (r->is_put && v[4])
