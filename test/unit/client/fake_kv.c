@@ -37,11 +37,18 @@ static bool fake_kv_is_good(struct fake *f, const struct fake_entry *e)
 	return true;
 }
 
+/* Is there room where the entry's old bytes lie? Nobody has a lease on them, or ever had. */
+static bool fake_kv_has_room(const struct fake *f, const struct fake_entry *e, uint32_t bytes)
+{
+	return e && !f->lease_id && (bytes + 4095) / 4096 == (e->bytes + 4095) / 4096;
+}
+
 static uint16_t fake_kv_store(struct fake *f, const struct nvme_sqe *sqe, uint32_t head)
 {
 	uint8_t opts = nvme_kv_options(sqe), key[16];
 	uint32_t bytes = sqe->cdw10 - head;
 	struct fake_entry *e;
+	uint64_t at;
 	uint8_t *data;
 
 	nvme_kv_key_get(sqe, key);
@@ -50,7 +57,8 @@ static uint16_t fake_kv_store(struct fake *f, const struct nvme_sqe *sqe, uint32
 		return NVME_ST_KEY_EXISTS;
 	if (opts & NVME_KV_STORE_IF_EXISTS && !e)
 		return NVME_ST_KEY_NOT_FOUND;
-	if (f->arena_next + bytes > FAKE_ARENA_BYTES || f->nr_entries == FAKE_ENTRIES_MAX)
+	at = fake_kv_has_room(f, e, bytes) ? e->at : f->arena_next;
+	if (at + bytes > FAKE_ARENA_BYTES || (!e && f->nr_entries == FAKE_ENTRIES_MAX))
 		return NVME_ST_CAPACITY_EXCEEDED;
 	data = malloc(sqe->cdw10);
 	if (!fake_xfer(f, sqe, data, sqe->cdw10, false)) {
@@ -64,8 +72,9 @@ static uint16_t fake_kv_store(struct fake *f, const struct nvme_sqe *sqe, uint32
 	memcpy(e->key, key, 16);
 	e->key_len = nvme_kv_key_len(sqe);
 	e->bytes = bytes;
-	e->at = f->arena_next;
-	f->arena_next += (bytes + 4095) & ~4095u;
+	e->at = at;
+	if (at == f->arena_next)
+		f->arena_next += (bytes + 4095) & ~4095u;
 	e->version = ++f->next_version;
 	if (head)
 		memcpy(&e->ex, data, head);
