@@ -15,12 +15,18 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/linger.h"
 
-/* 0 when the path is free, or has become so. */
-static int usock_check_stale(const struct sockaddr_un *sa)
+/*
+ * 0 when the path is free, or has become so. -EADDRINUSE: somebody listens; *is_dead when he called
+ * listen() and lives no more, else it is as it was: a full backlog names nobody.
+ */
+static int usock_check_stale(const struct sockaddr_un *sa, bool *is_dead)
 {
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
+	uid_t uid;
+	pid_t pid;
 
 	if (fd < 0)
 		return -errno;
@@ -28,7 +34,11 @@ static int usock_check_stale(const struct sockaddr_un *sa)
 		return errno == ENOENT ? 0 : -errno;
 	if (!S_ISSOCK(st.st_mode))
 		return -EEXIST;
-	if (connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0 || errno != ECONNREFUSED)
+	if (connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) == 0) {
+		*is_dead = usock_peer(fd, &uid, &pid) == 0 && pid > 0 && !linger_is_alive(pid);
+		return -EADDRINUSE;
+	}
+	if (errno != ECONNREFUSED)
 		return -EADDRINUSE;
 	return unlink(sa->sun_path) ? -errno : 0;
 }
@@ -55,12 +65,17 @@ static int usock_bind(int fd, const char *path, int backlog)
 int usock_listen(const char *path, int backlog)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	bool is_dead = false;
 	int fd, err;
 
 	if (strlen(path) >= sizeof(sa.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(sa.sun_path, path);
-	err = usock_check_stale(&sa);
+	err = usock_check_stale(&sa, &is_dead);
+	for (unsigned i = 0; err == -EADDRINUSE && is_dead && i < LINGER_TRIES; i++) {
+		linger_wait();
+		err = usock_check_stale(&sa, &is_dead);
+	}
 	if (err)
 		return err;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -10,8 +10,9 @@
 
 /*
  * A stream socket that listens at path, mode 0600, non-blocking, close-on-exec. A stale one is
- * taken away only when nobody answers behind it. The descriptor, or -errno: -EADDRINUSE when
- * somebody listens there already, -EEXIST when something else is there, -ENAMETOOLONG.
+ * taken away only when nobody answers behind it; of a process that was killed it may listen for a
+ * while (linger.h), which is waited for. The descriptor, or -errno: -EADDRINUSE when somebody
+ * listens there already, -EEXIST when something else is there, -ENAMETOOLONG.
  */
 int usock_listen(const char *path, int backlog);
 

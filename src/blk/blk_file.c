@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/linger.h"
 #include "blk/blk_int.h"
 
 /* Opens, or makes with all its bytes; then it is ours alone. */
@@ -29,8 +29,12 @@ static int file_open(const struct blk_ns_opts *o)
 	}
 	if (fd < 0)
 		return -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB) || (is_new && ftruncate(fd, (off_t)o->size_bytes))) {
+	err = linger_lock(fd);
+	if (err == -EBUSY)
+		err = -EWOULDBLOCK;
+	if (!err && is_new && ftruncate(fd, (off_t)o->size_bytes))
 		err = -errno;
+	if (err) {
 		if (is_new)
 			unlink(o->path);
 		close(fd);

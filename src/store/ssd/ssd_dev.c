@@ -9,20 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/linger.h"
 
 #define DEV_BLOCK 4096
 #define DEV_SECTOR 512
-/* How long the I/O of a process that was killed may take to end. */
-#define DEV_LOCK_TRIES 500u
-#define DEV_LOCK_NS 20000000
 
 static int dev_read(struct ssd_dev *dev, void *buf, uint32_t len, uint64_t off)
 {
@@ -56,58 +51,6 @@ static const struct ssd_dev_ops dev_ops = {
 	.close = dev_close,
 };
 
-/* Is this process neither gone nor about to be? */
-static bool dev_is_alive(int pid)
-{
-	char path[64], line[128];
-	auto_fclose FILE *f = NULL;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (strncmp(line, "State:", 6) == 0)
-			return !strpbrk(line + 6, "ZX");
-	return false;
-}
-
-/*
- * Who has the lock? A daemon that was killed is gone before the kernel has ended its I/O, and its
- * locks last as long. Whether one is alive is what /proc/locks says; true also when it can't be
- * known.
- */
-static bool dev_has_holder(int fd)
-{
-	auto_fclose FILE *f = fopen("/proc/locks", "re");
-	unsigned long long ino;
-	unsigned maj, min;
-	char line[256];
-	struct stat st;
-	int pid;
-
-	if (!f || fstat(fd, &st))
-		return true;
-	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%*s FLOCK %*s %*s %d %x:%x:%llu", &pid, &maj, &min, &ino) != 4)
-			continue;
-		if (ino == st.st_ino && maj == major(st.st_dev) && min == minor(st.st_dev) &&
-		    dev_is_alive(pid))
-			return true;
-	}
-	return false;
-}
-
-static int dev_lock(int fd)
-{
-	for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
-		if (errno != EWOULDBLOCK)
-			return -errno;
-		if (i == DEV_LOCK_TRIES || dev_has_holder(fd))
-			return -EBUSY;
-		nanosleep(&(struct timespec){.tv_nsec = DEV_LOCK_NS}, NULL);
-	}
-	return 0;
-}
-
 static int dev_take(struct ssd_dev *dev, const char *path, int flags)
 {
 	int err;
@@ -115,7 +58,7 @@ static int dev_take(struct ssd_dev *dev, const char *path, int flags)
 	dev->fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC | flags, 0600);
 	if (dev->fd < 0)
 		return -errno;
-	err = dev_lock(dev->fd);
+	err = linger_lock(dev->fd);
 	if (err)
 		close(dev->fd);
 	return err;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -46,6 +47,39 @@ static void test_listen(void **state)
 	fd = usock_listen(sa.sun_path, 4);
 	assert_true(fd >= 0);
 	close(fd);
+	unlink(sa.sun_path);
+}
+
+static void *listen_late(void *fd)
+{
+	*(int *)fd = usock_listen(sa.sun_path, 4);
+	return NULL;
+}
+
+/* A daemon was killed, and the kernel's end of its I/O has the socket still: this process has. */
+static void test_lingers(void **state)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0), got = -1, status;
+	pthread_t thread;
+	pid_t pid;
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	pid = fork();
+	if (!pid)
+		_exit(listen(fd, 4) ? 1 : 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(pthread_create(&thread, NULL, listen_late, &got), 0);
+	for (int i = 0; i < 2; i++) { /* it has looked, and looks again */
+		int server = accept(fd, NULL, NULL);
+
+		assert_true(server >= 0);
+		close(server);
+	}
+	close(fd);
+	pthread_join(thread, NULL);
+	assert_true(got >= 0);
+	close(got);
 	unlink(sa.sun_path);
 }
 
@@ -155,9 +189,8 @@ static void test_connect(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_listen),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_folder),
+		cmocka_unit_test(test_listen),	cmocka_unit_test(test_lingers),
+		cmocka_unit_test(test_refused), cmocka_unit_test(test_folder),
 		cmocka_unit_test(test_connect),
 	};
 	int rc;
