@@ -102,7 +102,8 @@ static void live_check(struct m_ssd *ms, unsigned disk)
 				  .nr = s->ix.nr_used - s->ix.nr_ghosts,
 				  .nr_full = counter_get(&s->count.full),
 				  .nr_other = counter_get(&s->count.evictions) +
-					      counter_get(&s->count.bad_seals),
+					      counter_get(&s->count.bad_seals) +
+					      counter_get(&s->count.torn),
 				  .is_calm = live_is_calm(s),
 			  };
 

@@ -3,6 +3,7 @@
  * One segment of a recovery, a bounded piece of work at a time and one request under way:
  *
  *     TAIL -> [BLOCKS] -> CHECK -> LINES            its footer is whole: into the index
+ *       ^-------- CLOSE <---/                       it doesn't name all that is there
  *       \-> WINDOW <-> RECORDS -> FOOT -> CLOSE     there is none: what is found becomes one,
  *                                    \-> TAIL       which is read like any other
  *       \-> COPIES -> BLOCKS -> CHECK -> PLACE      it was being written again when a life ended
@@ -361,11 +362,25 @@ static int seg_block_check(const struct ssd_recover *r, uint32_t i)
 	return n;
 }
 
+/* Does it leave out a record that is there, or may be: one whose write failed, or one that went? */
+static bool seg_has_unnamed(const struct ssd_recover *r)
+{
+	for (uint32_t i = 0; i < r->nr_lines; i++)
+		if (r->lines[i / SSD_LINES].line[i % SSD_LINES].kind == SSD_REC_VOID)
+			return true;
+	return false;
+}
+
 void ssd_recover_seg_whole(struct ssd_recover *r)
 {
 	struct ssd_seg *g = &r->s->segs[r->seg];
 
 	g->nr_blocks = r->nr_blocks;
+	/* Else who goes through it, should the footer be damaged one day, finds that. */
+	if (r->why == SSD_RECOVER_READ && !g->is_closed && seg_has_unnamed(r)) {
+		ssd_recover_seg_head(r, SSD_AT_CLOSE, SSD_SEG_CLOSED);
+		return;
+	}
 	if (r->why == SSD_RECOVER_READ && r->lines->how == SSD_FOOT_UNTOLD)
 		g->is_scanned = g->is_closed;
 	else if (r->why == SSD_RECOVER_READ)
