@@ -246,24 +246,6 @@ static bool evict_save(struct ssd *s, const struct ssd_rec_info *ri, uint32_t of
 }
 
 /* Its record is gone; another may lie in a segment that goes later, or should have gone before. */
-static void evict_drop(struct ssd *s, struct ssd_entry *e)
-{
-	struct ssd_place p = {.ver = e->ver, .is_ghost = true};
-	struct store_key key;
-
-	if (!e->is_ghost) {
-		counter_add(&s->count.evictions, 1);
-		counter_add(&s->count.evicted_bytes, e->len);
-	}
-	if (s->evict.older < 0) {
-		ssd_seg_drop(s, e);
-		return;
-	}
-	p.seg = (uint32_t)s->evict.older;
-	ssd_index_key(e, &key);
-	ssd_seg_enter(s, &key, &p);
-}
-
 /* One line: false when it has to wait. */
 static bool evict_line(struct ssd *s, const struct ssd_line *line)
 {
@@ -277,7 +259,7 @@ static bool evict_line(struct ssd *s, const struct ssd_line *line)
 		return evict_save(s, &ri, off, le16_get(line->cls));
 	e = ri.kind == SSD_REC_VALUE ? ssd_index_find(&s->ix, &ri.key) : NULL;
 	if (e && e->seg == s->evict.seg)
-		evict_drop(s, e);
+		ssd_seg_forget(s, e, s->evict.older);
 	return true;
 }
 
@@ -426,7 +408,7 @@ static void evict_walk(struct ssd *s)
 		must(e); /* else nr_entries was wrong */
 		ev->walk++;
 		if (e->seg == ev->seg)
-			evict_drop(s, e);
+			ssd_seg_forget(s, e, s->evict.older);
 	}
 	if (s->segs[ev->seg].nr_entries)
 		return;

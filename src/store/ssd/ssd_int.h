@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the ssd store share. One struct ssd is one shard's tier over one file;
- * everything here runs on the shard's owner unless said otherwise.
- *
+ * What the files of the ssd store share. One struct ssd is one shard's tier over one file; all here
+ * runs on the shard's owner unless said otherwise.
  *   ssd.c          create, counters, the ops table    ssd_log.c      streams: append, seal
  *   ssd_look.c     exist, match, list                 ssd_unit.c     one write, sync, read back
  *   ssd_put.c      buf, put, fill, inval, del         ssd_evict.c    reclaiming a segment
@@ -20,10 +19,10 @@
  * durable tombstone of a higher version is kept as long as the record may exist. So a key that
  * isn't in the index needs no tombstone, and one that is in it needs one before a newer value is
  * acknowledged anywhere. (While a recovery reads, any key may be one that the index should have.)
- * Nothing leaves the index but by a tombstone that is durable, by a record
- * that takes its place, or with its segment, once the segment's head says durably that it is free,
- * and then only if no other segment may hold a record of the key (`has_twins`: a failed write, a
- * copy that eviction saved, one put over the same): else it stays as a ghost in the last of these.
+ * Nothing leaves the index but by a tombstone that is durable, by a record that takes its place, or
+ * with its segment, once that one's head says durably that it is free, and then only if no other
+ * may hold a record of the key (`has_twins`: a failed write, a copy that eviction saved, one put
+ * over the same): else it stays as a ghost in the last of these.
  */
 #ifndef STORE_SSD_SSD_INT_H
 #define STORE_SSD_SSD_INT_H
@@ -267,9 +266,8 @@ struct ssd_kill {
 	uint64_t ver;
 	uint8_t nr_left, nr_good, nr_tries;
 	int res;
-	/* Of one of the copies, a proven one if there is one, while a recovery reads. */
-	uint32_t seg;
-	uint32_t off;
+	/* Of a copy, a proven one if there is one, while a recovery reads. */
+	uint32_t seg, off;
 	bool is_placed;
 	bool is_reserved; /* an entry is, for what it leaves in the index */
 };
@@ -441,6 +439,7 @@ void ssd_seg_lose(struct ssd *s, uint32_t seg, const char *why); /* told, unless
 int ssd_seg_oldest(const struct ssd *s); /* of the sealed; -1: there is none */
 /* Of those that may hold another record of a key that it has, the last to go; -1: none may. */
 int ssd_seg_last_twin(const struct ssd *s, uint32_t seg);
+int ssd_seg_new_twin(const struct ssd *s, uint32_t seg);	/* that this life tried to write */
 void ssd_seg_twin(struct ssd *s, uint32_t seg, uint64_t epoch); /* there is one in that, too */
 /* Does a segment other than `but` live whose epoch is at most `epoch`? */
 bool ssd_seg_has_older(const struct ssd *s, uint32_t but, uint64_t epoch);
@@ -457,6 +456,7 @@ struct ssd_place {
 /* Makes or changes the key's entry; there must be room for a new one. */
 void ssd_seg_enter(struct ssd *s, const struct store_key *key, const struct ssd_place *p);
 void ssd_seg_drop(struct ssd *s, struct ssd_entry *e);
+void ssd_seg_forget(struct ssd *s, struct ssd_entry *e, int twin); /* twin: where one may be; -1 */
 void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e); /* it may not be served any more */
 struct ssd_entry *ssd_seg_live(struct ssd *s, const struct store_key *key); /* NULL: none */
 /* May the entry be served: is it live, and can nothing that wasn't read yet have killed it? */

@@ -152,6 +152,7 @@ bool ssd_recover_key_stays(struct ssd_recover *r, const struct ssd_line *line)
 bool ssd_recover_key_drop(struct ssd_recover *r)
 {
 	struct ssd *s = r->s;
+	int twin = ssd_seg_new_twin(s, r->seg);
 	struct ssd_entry *e;
 
 	for (uint32_t n = 0; n < KEY_WALK && s->segs[r->seg].nr_entries; n++) {
@@ -160,9 +161,7 @@ bool ssd_recover_key_drop(struct ssd_recover *r)
 		r->walk++;
 		if (e->seg != r->seg)
 			continue;
-		counter_add(&s->count.evictions, !e->is_ghost);
-		counter_add(&s->count.evicted_bytes, e->is_ghost ? 0 : e->len);
-		ssd_seg_drop(s, e);
+		ssd_seg_forget(s, e, twin);
 	}
 	return !s->segs[r->seg].nr_entries;
 }

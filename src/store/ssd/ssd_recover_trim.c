@@ -91,9 +91,7 @@ static void trim_walk(struct ssd_recover *r, uint64_t nr_excess)
 		r->walk++;
 		if (!trim_takes(r, e))
 			continue;
-		counter_add(&s->count.evictions, 1);
-		counter_add(&s->count.evicted_bytes, e->len);
-		ssd_seg_drop(s, e);
+		ssd_seg_forget(s, e, ssd_seg_new_twin(s, e->seg));
 		r->has_refused = true;
 		nr_excess--;
 	}

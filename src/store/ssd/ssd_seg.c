@@ -165,6 +165,29 @@ void ssd_seg_drop(struct ssd *s, struct ssd_entry *e)
 	ssd_count(s);
 }
 
+int ssd_seg_new_twin(const struct ssd *s, uint32_t seg)
+{
+	return s->segs[seg].twin_epoch > s->epoch_begin ? ssd_seg_last_twin(s, seg) : -1;
+}
+
+void ssd_seg_forget(struct ssd *s, struct ssd_entry *e, int twin)
+{
+	struct ssd_place p = {.ver = e->ver, .is_ghost = true};
+	struct store_key key;
+
+	if (!e->is_ghost) {
+		counter_add(&s->count.evictions, 1);
+		counter_add(&s->count.evicted_bytes, e->len);
+	}
+	if (twin < 0) {
+		ssd_seg_drop(s, e);
+		return;
+	}
+	p.seg = (uint32_t)twin;
+	ssd_index_key(e, &key);
+	ssd_seg_enter(s, &key, &p);
+}
+
 void ssd_seg_ghost(struct ssd *s, struct ssd_entry *e)
 {
 	s->segs[e->seg].nr_live -= !e->is_ghost;

@@ -90,6 +90,40 @@ static void oldest_go(void **state)
 	ssd_world_destroy(sw);
 }
 
+/*
+ * A put over a value that a recovery has found fails, and may be there all the same. Then that
+ * value goes: the index knows the key as long as the other record may exist.
+ */
+static void failed_over(void **state)
+{
+	struct ssd_world *sw = ssd_world_create(8 << 20, 128 << 10);
+	uint32_t last = 10 * NR_KEYS;
+	struct store_key key = world_key(last);
+	const struct ssd_entry *e;
+
+	sw->is_immutable = true;
+	ssd_world_again(sw);
+	for (uint32_t i = 0; i <= last; i++)
+		assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+	ssd_world_end(sw);
+	sw->is_early = true;
+	assert_int_equal(ssd_world_begin(sw), 0);
+	while (!ssd_index_find(&sw->s->ix, &key))
+		world_step(&sw->w);
+	assert_int_equal(world_put(&sw->w, last + 1, 1, LEN), 0); /* a segment is open */
+	ssd_world_disk(sw)->nth_kind = FAKE_WRITE_EIO;
+	ssd_world_disk(sw)->nth_left = 1;
+	assert_true(world_put(&sw->w, last, 1, LEN) < 0);
+	assert_int_equal(sw->s->recover->state, SSD_RECOVER_SEGS);
+	sw->s->ix.nr_max = 0; /* all are too many */
+	ssd_world_recover(sw);
+	e = ssd_index_find(&sw->s->ix, &key);
+	assert_non_null(e);
+	assert_true(e->is_ghost && ssd_seg_is_new(sw->s, e->seg));
+	assert_true(sw->s->ix.nr_used < NR_KEYS); /* of the others those of its segment at most */
+	ssd_world_destroy(sw);
+}
+
 /* ---- while it goes on ------------------------------------------------------------------------ */
 
 struct change {
@@ -260,9 +294,9 @@ static void dead_not_durable(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(dead_first),	    cmocka_unit_test(oldest_go),
-		cmocka_unit_test(meanwhile),	    cmocka_unit_test(one_free),
-		cmocka_unit_test(dead_not_durable),
+		cmocka_unit_test(dead_first),  cmocka_unit_test(oldest_go),
+		cmocka_unit_test(failed_over), cmocka_unit_test(meanwhile),
+		cmocka_unit_test(one_free),    cmocka_unit_test(dead_not_durable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
