@@ -298,7 +298,7 @@ static bool life_begin(struct m_ssd *ms)
 	};
 	struct store_stats st;
 
-	m->is_dead = false;
+	m->is_dead = ms->is_unflushed = false;
 	m_ssd_end_draw(ms);
 	atomic_store(&ms->watch.may_write, true);
 	atomic_store(&ms->watch.is_tight, !m->st->is_sure && rng_chance(&m->rng, 1, 3));
@@ -409,6 +409,7 @@ static void life_stop(struct m_ssd *ms)
 	}
 	if (!res)
 		m->flushed_at = ++m->now;
+	ms->is_unflushed = res != 0;
 	histories_cut(m, false);
 }
 

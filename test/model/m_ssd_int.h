@@ -39,6 +39,7 @@ struct m_ssd {
 	bool has_evicted;	       /* in an earlier life of these disks */
 	bool is_early;		       /* this life still recovers */
 	bool is_ended;		       /* it ends in a crash, here */
+	bool is_unflushed;	       /* its last flush has failed */
 	uint64_t begin;		       /* of this life */
 	unsigned nr_devices, nr_disks; /* of a shard, of all: disk i is of shard i / nr_devices */
 	bool is_first;		       /* life of these disks */

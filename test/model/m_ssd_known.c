@@ -53,7 +53,9 @@ void m_ssd_known_note(struct m_ssd *ms)
 		for (unsigned k = 0; k < M_KEYS; k++)
 			ms->known[i][k] = ssd_index_find(&s->ix, &ms->m.h[k].key) ||
 					  (ssd_recover_is_blind(s) && ms->known[i][k]);
-		ms->is_noted[i] = is_quiet(ms, i) && (!ssd_recover_is_blind(s) || ms->is_noted[i]);
+		/* Memory tries once more to write what it could not, at the very end. */
+		ms->is_noted[i] = is_quiet(ms, i) && !ms->is_unflushed &&
+				  (!ssd_recover_is_blind(s) || ms->is_noted[i]);
 	}
 }
 

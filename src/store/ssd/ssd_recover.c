@@ -76,7 +76,10 @@ static void head_make(const struct ssd *s, uint32_t seg, uint8_t *block)
 	ssd_format_seg(s->super.uuid, seg, SSD_SEG_FREE, &b, block);
 }
 
-/* Twice the same: all that the segment holds hangs on it, whether it comes or whether it goes. */
+/*
+ * Twice the same: all that the segment holds hangs on it, whether it comes or whether it goes. What
+ * couldn't be read says nothing, as often as it is tried.
+ */
 static bool head_is_sure(struct ssd_recover_slot *sl, int res)
 {
 	struct ssd *s = sl->r->s;
@@ -88,7 +91,7 @@ static bool head_is_sure(struct ssd_recover_slot *sl, int res)
 	if (res == (int)SSD_BLOCK && !ssd_format_seg_check(sl->mem, s->super.uuid, &kind, &b))
 		sl->kind = (uint8_t)kind;
 	sl->bind = b;
-	return sl->nr_tries++ && sl->kind == kind_was &&
+	return sl->nr_tries++ && res == (int)SSD_BLOCK && sl->kind == kind_was &&
 	       (!sl->kind || (b.epoch == was.epoch && b.salt == was.salt));
 }
 

@@ -170,6 +170,30 @@ static void closed_footer_nth(void **state)
 	ssd_world_destroy(sw);
 }
 
+/* A head that can be read at last is the head, however often that has failed before. */
+static void heads_hard_to_read(void **state)
+{
+	uint64_t seed = unit_seed(15);
+
+	for (uint32_t n = 0; n < 40; n++) {
+		struct ssd_world *sw = filled_in(8 << 20);
+		struct fake_disk *d = ssd_world_disk(sw);
+
+		rng_init(&d->rng, seed + n);
+		ssd_world_end(sw);
+		sw->is_early = true;
+		assert_int_equal(ssd_world_begin(sw), 0);
+		d->faults.chance[FAKE_READ_EIO] = 65536 / 8;
+		while (sw->s->recover->state == SSD_RECOVER_HEADS)
+			world_step(&sw->w);
+		assert_true(d->nr_faults[FAKE_READ_EIO] > 0);
+		d->faults.chance[FAKE_READ_EIO] = 0;
+		ssd_world_recover(sw);
+		assert_int_equal(nr_there(sw), NR_KEYS);
+		ssd_world_destroy(sw);
+	}
+}
+
 /* Footers of whatever has one, damaged in their last block. */
 static void damage_all(struct ssd_world *sw)
 {
@@ -258,9 +282,9 @@ static void half_a_copy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(failed_put_unnamed), cmocka_unit_test(half_a_copy),
-		cmocka_unit_test(footer_again_torn),  cmocka_unit_test(closed_footer_damaged),
-		cmocka_unit_test(closed_footer_nth),
+		cmocka_unit_test(heads_hard_to_read),	 cmocka_unit_test(failed_put_unnamed),
+		cmocka_unit_test(half_a_copy),		 cmocka_unit_test(footer_again_torn),
+		cmocka_unit_test(closed_footer_damaged), cmocka_unit_test(closed_footer_nth),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
