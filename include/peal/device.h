@@ -222,7 +222,8 @@ PEAL_FN int peal_wave_slot(const struct peal_device_queue *q, uint32_t at, uint6
 /*
  * All lanes: waits until every completion is there, at most until peal_port_ns() is until_ns. The
  * answer is the same in all of them. Over: the queue is as before the wave, the results are to be
- * read. Late: of those that aren't PENDING the results are good; again finds the others too.
+ * read. Late: of those that aren't PENDING the results are good, and lanes that have read them meet
+ * before they reap again, which finds the others too.
  */
 PEAL_FN int peal_wave_reap(struct peal_device_queue *q, const struct peal_lane *lane,
 			   struct peal_result *res, uint64_t until_ns)

@@ -13,6 +13,7 @@
  *   peal_port_ns()      a clock that only grows, ns
  *   peal_port_pause()   between two looks
  *
+ * On a CPU with more lanes than cores, PEAL_PORT_PAUSE (sched_yield, say) is what a pause calls.
  * All in generic address space, naturally aligned. No shared memory, no shuffle, no wave size.
  */
 #ifndef PEAL_PORT_H
@@ -192,7 +193,12 @@ PEAL_FN uint64_t peal_port_ns(void)
 }
 #endif
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(PEAL_PORT_PAUSE)
+PEAL_FN void peal_port_pause(void)
+{
+	PEAL_PORT_PAUSE();
+}
+#elif defined(__x86_64__) || defined(__i386__)
 PEAL_FN void peal_port_pause(void)
 {
 	__builtin_ia32_pause();
