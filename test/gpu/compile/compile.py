@@ -17,6 +17,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# What is compiled, and how often it rings (for commands, for completions) and sees a phase.
+KERNELS = [('test/gpu/compile/wave.cu', 2, 1), ('src/gpu/gpu_kernels.cu', 6, 4),
+           ('test/gpu/bench_kernels.cu', 4, 2)]
 CUDA_ARCHS = ['sm_75', 'sm_80', 'sm_90', 'sm_100']
 HIP_ARCHS = ['gfx90a', 'gfx1030']
 # In each kernel: what has to follow what, nothing else of the same kind between.
@@ -70,10 +73,10 @@ def host(lang, root):
     print(', '.join(found))
 
 
-def expect(what, arch, found, least):
-    print(f'{arch}: {what}: {found}')
+def expect(what, source, arch, found, least):
+    print(f'{source}, {arch}: {what}: {found}')
     if found < least:
-        print(f'{arch}: {what}: expected at least {least}')
+        print(f'{source}, {arch}: {what}: expected at least {least}')
         sys.exit(1)
 
 
@@ -81,38 +84,38 @@ def cuda(root, folder):
     nvcc = find('nvcc', '/usr/local/cuda/bin')
     if not nvcc:
         skip('no nvcc')
-    source = f'{HERE}/wave.cu'
-    include = [f'-I{root}/include', f'-I{root}/src']
     known = run([nvcc, '--list-gpu-arch'])
-    for arch in CUDA_ARCHS:
-        if arch.replace('sm', 'compute') not in known:
-            print(f'{arch}: this nvcc does not know it')
-            continue
-        run([nvcc, f'-arch={arch}', '-Werror', 'all-warnings', *include, '-cubin', '-o',
-             f'{folder}/k.cubin', source])
-        run([nvcc, f'-arch={arch}', *include, '-ptx', '-o', f'{folder}/k.ptx', source])
-        with open(f'{folder}/k.ptx', encoding='ascii') as f:
-            text = f.read()
-        # It rings for commands, and for completions.
-        expect('release behind the barrier', arch, len(PTX_BELL.findall(text)), 2)
-        expect('acquire, then both halves', arch, len(PTX_PHASE.findall(text)), 1)
-        if re.search(r'st\.(relaxed|volatile|mmio)', text):
-            print(f'{arch}: a store that is no release')
-            sys.exit(1)
+    archs = [a for a in CUDA_ARCHS if a.replace('sm', 'compute') in known]
+    for source, bells, phases in KERNELS:
+        for arch in archs:
+            ptx = f'{folder}/k.ptx'
+            run([nvcc, f'-arch={arch}', '-Werror', 'all-warnings', f'-I{root}/include',
+                 f'-I{root}/src', '-ptx', '-o', ptx, f'{root}/{source}'])
+            run([os.path.join(os.path.dirname(os.path.realpath(nvcc)), 'ptxas'), '-v',
+                 f'-arch={arch}', '-o', f'{folder}/k.cubin', ptx])
+            with open(ptx, encoding='ascii') as f:
+                text = f.read()
+            expect('release behind the barrier', source, arch, len(PTX_BELL.findall(text)), bells)
+            expect('acquire, then both halves', source, arch, len(PTX_PHASE.findall(text)), phases)
+            if re.search(r'st\.(relaxed|volatile|mmio)', text):
+                print(f'{source}, {arch}: a store that is no release')
+                sys.exit(1)
 
 
 def hip(root, folder):
     hipcc = find('hipcc', '/opt/rocm/bin')
     if not hipcc:
         skip('no hipcc')
-    for arch in HIP_ARCHS:
-        run([hipcc, '-x', 'hip', f'--offload-arch={arch}', '--cuda-device-only', '-O2', '-Wall',
-             f'-I{root}/include', f'-I{root}/src', '-S', '-o', f'{folder}/k.s',
-             f'{HERE}/wave.cu'])
-        with open(f'{folder}/k.s', encoding='ascii') as f:
-            text = f.read()
-        expect('release, then the doorbell', arch, len(HIP_BELL[arch].findall(text)), 2)
-        expect('acquire of the phase', arch, len(HIP_PHASE[arch].findall(text)), 1)
+    for source, bells, phases in KERNELS:
+        for arch in HIP_ARCHS:
+            run([hipcc, '-x', 'hip', f'--offload-arch={arch}', '--cuda-device-only', '-O2', '-Wall',
+                 f'-I{root}/include', f'-I{root}/src', '-S', '-o', f'{folder}/k.s',
+                 f'{root}/{source}'])
+            with open(f'{folder}/k.s', encoding='ascii') as f:
+                text = f.read()
+            expect('release, then the doorbell', source, arch,
+                   len(HIP_BELL[arch].findall(text)), bells)
+            expect('acquire of the phase', source, arch, len(HIP_PHASE[arch].findall(text)), phases)
 
 
 def main():
