@@ -18,7 +18,11 @@
 #include <stdint.h>
 
 #ifndef PEAL_FN
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define PEAL_FN static inline __host__ __device__
+#else
 #define PEAL_FN static inline
+#endif
 #endif
 
 #define PEAL_RING_MAX 4096u /* slots: CAP.MQES 4095, 0's based */
@@ -26,6 +30,12 @@
 PEAL_FN uint32_t peal_ring_next(uint32_t i, uint32_t size)
 {
 	return i + 1 == size ? 0 : i + 1;
+}
+
+/* n slots further on; n <= size. */
+PEAL_FN uint32_t peal_ring_add(uint32_t i, uint32_t n, uint32_t size)
+{
+	return i + n >= size ? i + n - size : i + n;
 }
 
 /* Entries between head and tail: what a consumer may take. */

@@ -43,6 +43,7 @@ struct conn_opts {
 	uint32_t nsid; /* 0 = the lowest KV namespace */
 	uint64_t buffer_bytes;
 	bool is_operator;
+	bool is_silent; /* it can't ring the daemon's bell, so it doesn't ask for one */
 	uint64_t deadline_ns;
 };
 
@@ -142,7 +143,7 @@ int conn_setup_ns(struct conn *c, const struct conn_opts *o);
 
 /* ---- conn_dev.c: the device behind the socket ---- */
 
-int conn_dev_version(struct conn *c, bool is_operator, uint64_t deadline_ns);
+int conn_dev_version(struct conn *c, const struct conn_opts *o);
 int conn_dev_map_bar(struct conn *c, uint64_t deadline_ns);
 int conn_dev_read(struct conn *c, uint32_t off, uint32_t bytes, uint64_t *v, uint64_t deadline_ns);
 int conn_dev_write(struct conn *c, uint32_t off, uint32_t bytes, uint64_t v, uint64_t deadline_ns);
@@ -192,4 +193,7 @@ int conn_admin_identify(struct conn *c, uint8_t cns, uint32_t nsid, void *buf,
  * as the connection. -errno with a message. */
 int conn_arena_ptr(struct conn *c, const struct peal_wire_extent *x, const void **ptr,
 		   uint64_t deadline_ns);
+/* A whole segment. -ENOENT: there is none of that number. */
+int conn_arena_segment(struct conn *c, uint32_t index, const void **ptr, size_t *bytes,
+		       uint64_t deadline_ns);
 void conn_arena_fini(struct conn *c);

@@ -75,6 +75,22 @@ int conn_arena_ptr(struct conn *c, const struct peal_wire_extent *x, const void 
 	return 0;
 }
 
+int conn_arena_segment(struct conn *c, uint32_t index, const void **ptr, size_t *bytes,
+		       uint64_t deadline_ns)
+{
+	const struct peal_wire_extent x = {.segment = index};
+	int err;
+
+	if (!c->has_arena)
+		return errmsg_set(-ENOENT, "the daemon shows no arena");
+	err = conn_arena_ptr(c, &x, ptr, deadline_ns);
+	if (err == -EINVAL)
+		return errmsg_set(-ENOENT, "there is no arena segment %u", index);
+	if (!err)
+		*bytes = c->segments[index].bytes;
+	return err;
+}
+
 void conn_arena_fini(struct conn *c)
 {
 	for (uint32_t i = 0; c->segments && i < CONN_ARENA_SEGMENTS_MAX; i++)

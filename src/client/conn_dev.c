@@ -63,17 +63,27 @@ static int conn_dev_take_caps(struct conn *c, const char *text)
 	return 0;
 }
 
-int conn_dev_version(struct conn *c, bool is_operator, uint64_t deadline_ns)
+/* As many eventfds as a message has room for; without the capability it polls at intervals. */
+static const char *conn_dev_wakeup(const struct conn_opts *o, char text[32])
 {
+	if (o->is_silent)
+		return "";
+	snprintf(text, 32, ",\"wakeup\":%u", VFU_WAKE_WORKERS_MAX);
+	return text;
+}
+
+int conn_dev_version(struct conn *c, const struct conn_opts *o)
+{
+	char wakeup[32];
 	struct {
 		struct vfio_user_version v;
 		char json[CONN_DEV_JSON_BYTES];
 	} msg = {.v = {.major = 0, .minor = 1}}, reply = {0};
 	int n = snprintf(msg.json, sizeof(msg.json),
 			 "{\"capabilities\":{\"max_msg_fds\":%u,\"max_data_xfer_size\":4096,"
-			 "\"peal\":{\"doorbell_stride\":64,\"arena\":true,\"wakeup\":%u%s}}}",
-			 WIRE_FDS_MAX, VFU_WAKE_WORKERS_MAX,
-			 is_operator ? ",\"operator\":true" : "");
+			 "\"peal\":{\"doorbell_stride\":64,\"arena\":true%s%s}}}",
+			 WIRE_FDS_MAX, conn_dev_wakeup(o, wakeup),
+			 o->is_operator ? ",\"operator\":true" : "");
 	struct wire_call m = {
 		.cmd = VFIO_USER_VERSION,
 		.body = &msg,
@@ -81,7 +91,7 @@ int conn_dev_version(struct conn *c, bool is_operator, uint64_t deadline_ns)
 		.reply = &reply,
 		.reply_room = sizeof(reply) - 1,
 	};
-	int err = conn_dev_call(c, &m, sizeof(reply.v), "vfio-user version", deadline_ns);
+	int err = conn_dev_call(c, &m, sizeof(reply.v), "vfio-user version", o->deadline_ns);
 
 	if (err == -EUSERS)
 		return errmsg_set(err, "the daemon has as many clients as it takes: close one, or "

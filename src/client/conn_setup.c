@@ -56,7 +56,7 @@ int conn_setup_socket(struct conn *c, const struct conn_opts *o)
 		c->wire.fd = -1;
 		return conn_setup_connect_error(err, o->path);
 	}
-	err = conn_dev_version(c, o->is_operator, o->deadline_ns);
+	err = conn_dev_version(c, o);
 	if (!err)
 		err = conn_dev_map_bar(c, o->deadline_ns);
 	return err;

@@ -29,8 +29,6 @@
 #define WAVE (SIZE - 1)
 #define VALUE 4096u
 #define VALUES_PER_PAGE (HUGE_BYTES / VALUE)
-#define STORE 0x01
-#define RETRIEVE 0x02
 #define WAIT_S 120
 
 struct page {
@@ -99,8 +97,8 @@ static void admin_do(struct peal_sqe *s, const char *what)
 	peal_device_ring(&admin);
 	reap(&admin, &c);
 	peal_device_reaped(&admin);
-	if (peal_device_status(&c) || c.cid != 7)
-		errx(1, "%s: CID %u, status %#x", what, c.cid, peal_device_status(&c));
+	if (peal_cqe_status(&c) || c.cid != 7)
+		errx(1, "%s: CID %u, status %#x", what, c.cid, peal_cqe_status(&c));
 }
 
 /* Rings in one huge page: admin SQ and CQ, I/O SQ at 64 KiB, I/O CQ at 128 KiB. */
@@ -214,11 +212,11 @@ static void wave(uint8_t opc, uint32_t round, const struct page *pg, uint32_t st
 		struct peal_key k = key_of(round, i);
 		struct peal_sqe s;
 
-		peal_device_kv(&s, opc, 1, &k);
+		peal_sqe_keyed(&s, opc, 1, &k, 0);
 		if (i % 2)
-			peal_device_sgl(&s, slot_addr(pg, i), VALUE);
+			peal_sqe_sgl(&s, slot_addr(pg, i), VALUE);
 		else
-			peal_device_prp(&s, slot_addr(pg, i), VALUE);
+			peal_sqe_prp(&s, slot_addr(pg, i), VALUE);
 		s.cid = (uint16_t)i;
 		if (!peal_device_put(&io, &s))
 			errx(1, "full after %u", n);
@@ -226,10 +224,9 @@ static void wave(uint8_t opc, uint32_t round, const struct page *pg, uint32_t st
 	peal_device_ring(&io);
 	for (uint32_t n = 0; n < WAVE; n++) {
 		reap(&io, &c);
-		if (peal_device_status(&c) || c.cid >= WAVE || is_there[c.cid])
-			errx(1, "round %u: CID %u, status %#x", round, c.cid,
-			     peal_device_status(&c));
-		if (opc == RETRIEVE && c.dw0 != VALUE)
+		if (peal_cqe_status(&c) || c.cid >= WAVE || is_there[c.cid])
+			errx(1, "round %u: CID %u, status %#x", round, c.cid, peal_cqe_status(&c));
+		if (opc == PEAL_KV_RETRIEVE && c.dw0 != VALUE)
 			errx(1, "round %u, CID %u: DW0 %u", round, c.cid, c.dw0);
 		is_there[c.cid] = 1;
 	}
@@ -243,11 +240,11 @@ static void waves(uint32_t rounds)
 
 		for (uint32_t i = 0; i < WAVE; i++)
 			value_fill(slot_at(out, i), round, i);
-		wave(STORE, round, out, round % 2 ? 5 : 1);
+		wave(PEAL_KV_STORE, round, out, round % 2 ? 5 : 1);
 		for (uint32_t i = 0; i < 2; i++)
 			memset(in[i].p, 0xee, HUGE_BYTES);
 		t = now_us();
-		wave(RETRIEVE, round, in, 7);
+		wave(PEAL_KV_RETRIEVE, round, in, 7);
 		t = now_us() - t;
 		for (uint32_t i = 0; i < WAVE; i++)
 			value_check(slot_at(in, i), round, i);
@@ -278,16 +275,16 @@ static void latency(uint32_t nr, uint32_t pause_us)
 		if (pause_us)
 			usleep(pause_us + (uint32_t)rand() % pause_us);
 		t = now_us();
-		peal_device_kv(&s, n ? RETRIEVE : STORE, 1, &k);
-		peal_device_prp(&s, n ? in[0].addr : out[0].addr, VALUE);
+		peal_sqe_keyed(&s, n ? PEAL_KV_RETRIEVE : PEAL_KV_STORE, 1, &k, 0);
+		peal_sqe_prp(&s, n ? in[0].addr : out[0].addr, VALUE);
 		s.cid = (uint16_t)n;
 		peal_device_put(&io, &s);
 		peal_device_ring(&io);
 		reap(&io, &c);
 		peal_device_reaped(&io);
 		t = now_us() - t;
-		if (peal_device_status(&c) || c.cid != (uint16_t)n)
-			errx(1, "CID %u, status %#x", c.cid, peal_device_status(&c));
+		if (peal_cqe_status(&c) || c.cid != (uint16_t)n)
+			errx(1, "CID %u, status %#x", c.cid, peal_cqe_status(&c));
 		if (!n)
 			continue;
 		value_check(in[0].p, 0, 0);

@@ -13,7 +13,7 @@ import sys
 def main():
     lib, root = sys.argv[1:]
     declared = set()
-    for name in ['peal.h', 'key.h', 'seal.h']:
+    for name in ['peal.h', 'key.h', 'pair.h', 'seal.h']:
         with open(f'{root}/include/peal/{name}', encoding='utf-8') as f:
             text = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
         # Not inline functions, which have a body.

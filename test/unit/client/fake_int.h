@@ -46,6 +46,7 @@ struct fake {
 	char dir[64], path[80], uri[96];
 	uint32_t nr_queues;
 	bool no_vendor, no_sgl, no_arena, no_stride;
+	bool is_silent; /* the client: it has no use for wake_fd */
 	pthread_t thread;
 	int listen_fd, client_fd, ctl_fd, wake_fd, bar_fd, arena_fd;
 	uint8_t *bar, *arena;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * peal/device.h against a controller of a few lines: every slot of every lap, a full queue,
- * completions out of order, what builds SQEs. The torn read itself needs a scheduler of fibres.
+ * completions out of order, waves. Lanes and torn reads need a scheduler of fibres: test/gpu.
  */
 #include "unit.h"
 
@@ -70,7 +70,7 @@ static void t_laps(void **state)
 {
 	struct rng rng;
 	struct side s;
-	struct peal_cqe c;
+	struct peal_cqe c = {0};
 	uint32_t cid = 0, want[65536] = {0};
 
 	rng_init(&rng, unit_seed(1));
@@ -95,7 +95,7 @@ static void t_laps(void **state)
 			answer(&s, (uint32_t)rng_below(&rng, s.nr_got));
 		for (uint32_t i = 0; i < nr; i++) {
 			assert_int_equal(peal_device_reap(&s.q, &c), 1);
-			assert_int_equal(peal_device_status(&c), 0x87);
+			assert_int_equal(peal_cqe_status(&c), 0x87);
 			assert_int_equal(c.dw0, want[c.cid]);
 			want[c.cid] = 0;
 		}
@@ -109,7 +109,7 @@ static void t_laps(void **state)
 static void t_full(void **state)
 {
 	struct peal_sqe sqe = {0};
-	struct peal_cqe c;
+	struct peal_cqe c = {0};
 	struct side s;
 
 	start(&s);
@@ -124,39 +124,134 @@ static void t_full(void **state)
 	assert_int_equal(peal_device_put(&s.q, &sqe), 1);
 }
 
-static void t_sqe(void **state)
+/* A queue takes what it has completion slots for, also when its SQEs were fetched. */
+static void t_slots(void **state)
 {
-	struct peal_key k = {.b = "0123456789abcde", .len = 15};
-	struct peal_sqe s;
-	const uint8_t *b = (const uint8_t *)&s;
+	struct peal_sqe sqe = {0};
+	struct peal_cqe c = {0};
+	struct side s;
 
-	peal_device_kv(&s, 2, 9, &k);
-	assert_int_equal(b[0], 2);
-	assert_int_equal(b[4], 9);
-	assert_memory_equal(b + 8, "01234567", 8);
-	assert_memory_equal(b + 56, "89abcde", 8);
-	assert_int_equal(b[44], 15);
-	peal_device_prp(&s, 0x10000, 4096);
-	assert_int_equal(s.dptr[1], 0);
-	peal_device_prp(&s, 0x10ff8, 9);
-	assert_int_equal(s.dptr[0], 0x10ff8);
-	assert_int_equal(s.dptr[1], 0x11000);
-	assert_int_equal(s.cdw10, 9);
-	assert_int_equal(b[1], 0);
-	peal_device_sgl(&s, 0x123456789, 100000);
-	assert_int_equal(b[1], 0x40);
-	assert_int_equal(s.dptr[0], 0x123456789);
-	assert_int_equal(s.dptr[1], 100000);
-	assert_int_equal(s.cdw10, 100000);
-	assert_int_equal(offsetof(struct peal_sqe, dptr), 24);
+	start(&s);
+	for (uint32_t i = 0; i < SIZE - 1; i++)
+		assert_int_equal(peal_device_put(&s.q, &sqe), 1);
+	peal_device_ring(&s.q);
+	fetch(&s);
+	answer(&s, 0);
+	assert_int_equal(peal_device_reap(&s.q, &c), 1);
+	assert_int_equal(peal_device_put(&s.q, &sqe), 1);
+	assert_int_equal(peal_device_put(&s.q, &sqe), 0);
+}
+
+/* ---- waves, by one lane ---- */
+
+static const struct peal_lane one = {0, 1, NULL, NULL};
+
+static void wave_put(struct side *s, uint32_t nr, struct peal_result *res)
+{
+	struct peal_sqe sqe = {0};
+
+	assert_int_equal(peal_wave_begin(&s->q, nr), 1);
+	for (uint32_t i = 0; i < nr; i++) {
+		sqe.cdw10 = 1000 + i;
+		peal_wave_put(&s->q, i, &sqe, res);
+	}
+	peal_wave_ring(&s->q, &one);
+	fetch(s);
+}
+
+static void t_wave(void **state)
+{
+	struct peal_result res[SIZE];
+	struct rng rng;
+	struct side s;
+
+	rng_init(&rng, unit_seed(1));
+	start(&s);
+	for (unsigned lap = 0; lap < 500; lap++) {
+		uint32_t nr = 1 + (uint32_t)rng_below(&rng, SIZE - 1);
+
+		wave_put(&s, nr, res);
+		assert_int_equal(s.nr_got, nr);
+		while (s.nr_got)
+			answer(&s, (uint32_t)rng_below(&rng, s.nr_got));
+		assert_int_equal(peal_wave_reap(&s.q, &one, res, 0), PEAL_WAVE_OVER);
+		for (uint32_t i = 0; i < nr; i++) {
+			assert_int_equal(res[i].status, 0x87);
+			assert_int_equal(res[i].dw0, 1000 + i);
+		}
+		assert_int_equal(bell(&s, 0x1000 + (2 * 3 + 1) * 4), s.cq_tail);
+	}
+}
+
+/* Late: what is there is good, nothing is given back, and the rest comes with the next reap. */
+static void t_wave_late(void **state)
+{
+	struct peal_result res[SIZE];
+	uint32_t stop = 1;
+	struct side s;
+
+	start(&s);
+	wave_put(&s, 4, res);
+	answer(&s, 1);
+	assert_int_equal(peal_wave_reap(&s.q, &one, res, 0), PEAL_WAVE_LATE);
+	assert_int_equal(res[1].status, 0x87);
+	assert_int_equal(res[0].status, PEAL_ST_PENDING);
+	assert_int_equal(peal_wave_begin(&s.q, 1), 0);
+	assert_int_equal(bell(&s, 0x1000 + (2 * 3 + 1) * 4), 0);
+	s.q.stop = &stop;
+	assert_int_equal(peal_wave_reap(&s.q, &one, res, UINT64_MAX), PEAL_WAVE_LATE);
+	while (s.nr_got)
+		answer(&s, 0);
+	assert_int_equal(peal_wave_reap(&s.q, &one, res, 0), PEAL_WAVE_OVER);
+	assert_int_equal(res[0].dw0, 1000);
+	assert_int_equal(peal_wave_begin(&s.q, 1), 1);
+}
+
+/* A controller that answers what nobody asked, or one command twice. */
+static void t_wave_bad(void **state)
+{
+	struct peal_result res[SIZE];
+	struct side s;
+
+	start(&s);
+	wave_put(&s, 2, res);
+	s.got[0].cid ^= 0x8000;
+	answer(&s, 0);
+	assert_int_equal(peal_wave_reap(&s.q, &one, res, 0), PEAL_WAVE_BAD);
+
+	start(&s);
+	wave_put(&s, 2, res);
+	s.got[0].cid = s.got[1].cid;
+	answer(&s, 0);
+	answer(&s, 0);
+	assert_int_equal(peal_wave_reap(&s.q, &one, res, 0), PEAL_WAVE_BAD);
+}
+
+static void t_wave_size(void **state)
+{
+	struct peal_result res[SIZE];
+	struct side s;
+
+	start(&s);
+	assert_int_equal(peal_wave_begin(&s.q, 0), 0);
+	assert_int_equal(peal_wave_begin(&s.q, SIZE), 0);
+	/* CIDs never reach FFFFh and differ from wave to wave. */
+	for (uint32_t i = 0, last = 1; i < 100; i++, last = s.q.cid) {
+		wave_put(&s, SIZE - 1, res);
+		assert_true(s.q.cid != last && s.q.cid + SIZE - 2 < 0xffff);
+		while (s.nr_got)
+			answer(&s, 0);
+		assert_int_equal(peal_wave_reap(&s.q, &one, res, 0), PEAL_WAVE_OVER);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_laps),
-		cmocka_unit_test(t_full),
-		cmocka_unit_test(t_sqe),
+		cmocka_unit_test(t_laps),      cmocka_unit_test(t_full),
+		cmocka_unit_test(t_slots),     cmocka_unit_test(t_wave),
+		cmocka_unit_test(t_wave_late), cmocka_unit_test(t_wave_bad),
+		cmocka_unit_test(t_wave_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
