@@ -104,7 +104,7 @@ static void conn_abort(struct tcp_conn *c)
 			list_del(&tr->wait);
 	list_for_each_entry_safe(tr, tmp, &c->reqs, all) {
 		if (tr->is_over)
-			tcp_recv_free(tr);
+			tcp_req_free(tr);
 		else if (!tr->is_executed)
 			tgt_req_complete(tr->req, NVME_ST_ABORTED);
 		else

@@ -295,7 +295,7 @@ static void data_respond(struct tgt_req *req)
 		tcp_send_ready(c, tr->seg, true);
 	tcp_send_disown(c, tr);
 	if (c->state == TCP_CONN_CLOSING || req->watch & TGT_WATCH_SILENT) {
-		tcp_recv_free(tr);
+		tcp_req_free(tr);
 		tcp_conn_kick(c);
 		return;
 	}

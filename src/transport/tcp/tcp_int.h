@@ -11,6 +11,7 @@
  *
  *   tcp_conn.c   a connection's life: handshake's deadline, closing, the way between reactors
  *   tcp_recv.c   bytes -> PDUs -> commands and their data
+ *   tcp_req.c    a command's request
  *   tcp_pdu.c    what a PDU may look like: pure
  *   tcp_party.c, tcp_share.c  which part of all that a host may have
  *   tcp_connect.c  Fabrics Connect: which controller, which worker
@@ -345,9 +346,15 @@ void tcp_conn_late(struct tcp_conn *c);
 int tcp_recv_turn(struct tcp_conn *c);
 /* R2T for what comes next, if there is a buffer for it and the host has no more to do. */
 void tcp_recv_ask(struct tcp_req *tr);
-void tcp_recv_free(struct tcp_req *tr);
 /* Executes what was taken in this turn. */
 void tcp_recv_burst(struct tcp_conn *c);
+
+/* ---- tcp_req.c ---- */
+
+/* NULL: no room now. Of what all transports share a part is left to the others. */
+struct tcp_req *tcp_req_get(struct tcp_conn *c);
+/* Given back with all that it holds; it is no more in target/. */
+void tcp_req_free(struct tcp_req *tr);
 
 /* ---- tcp_connect.c ---- */
 

@@ -116,52 +116,6 @@ static uint16_t recv_sgl(struct tcp_req *tr, const struct nvme_sqe *sqe, uint32_
 	return NVME_ST_OK;
 }
 
-/* NULL: no room now. Of what all transports share a part is left to the others. */
-static struct tcp_req *recv_req(struct tcp_conn *c)
-{
-	struct tcp_worker *w = c->w;
-	struct tgt_req *req;
-	struct tcp_req *tr;
-
-	if (c->nr_reqs >= w->conn_reqs || !tcp_share_may_req(c))
-		return NULL;
-	req = pool_get(&w->tw->reqs);
-	if (!req)
-		return NULL;
-	tr = &w->reqs[w->free_reqs[--w->nr_free_reqs]];
-	*tr = (struct tcp_req){.conn = c, .req = req, .index = tr->index};
-	list_init(&tr->node);
-	list_init(&tr->wait);
-	list_add_tail(&c->reqs, &tr->all);
-	c->nr_reqs++;
-	c->share->nr_reqs++;
-	return tr;
-}
-
-/* Given back with all that it holds; it is no more in target/. */
-void tcp_recv_free(struct tcp_req *tr)
-{
-	struct tcp_conn *c = tr->conn;
-	struct tcp_worker *w = c->w;
-
-	tcp_send_disown(c, tr);
-	list_del(&tr->all);
-	if (list_is_linked(&tr->node))
-		list_del(&tr->node);
-	if (list_is_linked(&tr->wait))
-		list_del(&tr->wait);
-	must(c->rx_req != tr || c->state == TCP_CONN_CLOSING);
-	must(c->nr_reqs > 0);
-	c->nr_reqs--;
-	c->share->nr_reqs--;
-	pool_put(&w->tw->reqs, tr->req);
-	tr->conn = NULL;
-	for (unsigned i = 0; i < TCP_REQ_BUFS; i++)
-		if (tr->in[i])
-			tcp_buf_put_rx(c, tr->in[i]);
-	w->free_reqs[w->nr_free_reqs++] = tr->index;
-}
-
 /*
  * Out of rx at once: a transfer may hold on to where it lies, and rx is for what comes next. It is
  * small.
@@ -208,7 +162,7 @@ static enum recv_res recv_command(struct tcp_conn *c, const struct nvme_sqe *sqe
 			       sizeof(*sqe));
 		return RECV_STOP;
 	}
-	tr = recv_req(c);
+	tr = tcp_req_get(c);
 	if (!tr)
 		return recv_full(c, sqe);
 	c->sqhd = (c->sqhd + 1) % c->size;

@@ -242,7 +242,7 @@ static int send_fill(struct tcp_conn *c)
 		if (!send_answer(c, tr))
 			return nr;
 		list_del(&tr->node);
-		tcp_recv_free(tr);
+		tcp_req_free(tr);
 		nr++;
 	}
 	return nr;
