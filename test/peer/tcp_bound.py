@@ -16,6 +16,8 @@ import tcp_host as t
 from tcp_target import make_rng, make_target, unharmed
 
 PATIENCE = 20  # seconds; a stuck connection lives for 30
+ABORT, AER, KEEP_ALIVE = 0x08, 0x0c, 0x18
+AERS = 8  # AERL + 1
 
 
 def greedy(tgt):
@@ -110,6 +112,38 @@ def test_commands_behind(tgt, rng):
     assert nr_again < 18 * 511 / 2
     assert t.kv(queues[0], t.RETRIEVE, b'behind7', room=len(value))[0] == value
     g.close()
+
+
+def test_events(tgt, rng):
+    """AERs, of many controllers all that each may have: they wait for ever, and keep no other
+    command out, of that host's or of anybody else's."""
+    hosts = []
+    with pytest.raises(t.Status) as e:
+        while len(hosts) < 130:
+            hosts.append(greedy(tgt))
+            a = hosts[-1].admin
+            a.s.settimeout(PATIENCE)
+            for _ in range(AERS):
+                a.submit(t.sqe(AER, a.take_cid()))
+            hosts[-1].identify(1)
+    assert e.value.status == 0x181 and len(hosts) > 64
+    for h in hosts:  # one more than there may be
+        with pytest.raises(t.Status) as e:
+            h.admin.run(t.sqe(AER, h.admin.take_cid()))
+        assert e.value.status == 0x105
+    for h in hosts:  # as many others as the queue has places, twice
+        a = h.admin
+        for _ in range(2):
+            cids = [a.submit(t.sqe(KEEP_ALIVE, a.take_cid())) for _ in range(a.size - AERS - 1)]
+            for cid in cids:
+                a.wait(cid)
+    served(tgt, rng)
+    for h in hosts:  # one that is over makes room for another
+        a = h.admin
+        a.run(t.sqe(ABORT, a.take_cid(), 0, {10: min(a.data) << 16}))
+        a.submit(t.sqe(AER, a.take_cid()))
+        h.identify(1)
+        h.close()
 
 
 def test_connections(tgt, rng):

@@ -62,6 +62,8 @@ static void worker_fini(struct tcp_worker *w)
 		pool_unmap(w->caps, w->caps_map_bytes);
 	if (w->segs.base)
 		pool_fini(&w->segs);
+	if (w->events.base)
+		pool_fini(&w->events);
 	free(w->reqs);
 	free(w->free_reqs);
 	free(w->bufs);
@@ -84,6 +86,16 @@ static void worker_bufs(struct tcp_worker *w)
 		w->reqs[i].index = (uint16_t)i;
 		w->free_reqs[w->nr_free_reqs++] = (uint16_t)(w->nr_reqs - 1 - i);
 	}
+}
+
+static int worker_pools(struct tcp_worker *w)
+{
+	int err = pool_init(&w->segs, sizeof(struct tcp_seg), TCP_SEGS, alignof(struct tcp_seg));
+
+	if (!err && w == tcp_home(w->tcp))
+		err = pool_init(&w->events, sizeof(struct tcp_event), TCP_CTRLS * TGT_AERS_MAX,
+				alignof(struct tcp_event));
+	return err;
 }
 
 static int worker_init(struct tcp_tr *t, unsigned id)
@@ -116,8 +128,7 @@ static int worker_init(struct tcp_tr *t, unsigned id)
 					    MEM_READABLE | MEM_WRITABLE);
 	w->conn_reqs = max_t(uint32_t, TCP_CONN_REQS_MIN, w->nr_reqs / 8);
 	if (!w->caps_reg || !w->bufs || !w->free_rx || !w->free_tx || !w->reqs || !w->free_reqs ||
-	    !w->reg ||
-	    pool_init(&w->segs, sizeof(struct tcp_seg), TCP_SEGS, alignof(struct tcp_seg)))
+	    !w->reg || worker_pools(w))
 		return -ENOMEM;
 	worker_bufs(w);
 	return 0;

@@ -132,6 +132,7 @@ struct tcp_req {
 	struct list all;    /* conn->reqs */
 	uint16_t index;	    /* in the worker's table: TTAG */
 	uint8_t dir;	    /* enum tcp_dir */
+	bool is_event;	    /* an AER: it is of a struct tcp_event, and not in the table */
 	uint16_t bad;	    /* status that it ends with instead of being executed */
 	bool is_executed;
 	bool is_over;	 /* answered, as soon as the data that was asked for has come */
@@ -150,6 +151,15 @@ struct tcp_req {
 	struct tcp_seg *open; /* the first whose data isn't all there */
 	struct tcp_seg *head; /* of data that is held back: its first PDU */
 	uint32_t gave;	      /* from the host: what was handed out and isn't taken */
+};
+
+/*
+ * An AER with all that it needs, for as long as nothing happens: it takes nothing of what commands
+ * that end share.
+ */
+struct tcp_event {
+	struct tcp_req tr;
+	struct tgt_req req;
 };
 
 /* ---- a connection ---- */
@@ -184,7 +194,8 @@ struct tcp_conn {
 	uint32_t nr_r2t_max;
 	uint32_t size; /* of the queue */
 	uint32_t sqhd;
-	uint32_t nr_reqs; /* commands taken and not answered */
+	uint32_t nr_reqs;   /* commands taken and not answered */
+	uint32_t nr_events; /* AERs among them */
 	uint32_t nr_turns_idle;
 	struct list reqs; /* their tcp_reqs */
 	struct mem_flow flow;
@@ -258,7 +269,8 @@ struct tcp_worker {
 	struct tcp_req *reqs;
 	uint16_t *free_reqs;
 	uint32_t nr_free_reqs, nr_reqs;
-	uint8_t *caps; /* TCP_CAPSULE_MAX for each */
+	struct pool events; /* the home's: of tcp_event, for all controllers */
+	uint8_t *caps;	    /* TCP_CAPSULE_MAX for each */
 	struct mem_region *caps_reg;
 	size_t caps_map_bytes;
 	uint32_t conn_reqs;   /* of one connection; some are for other transports */
@@ -351,8 +363,13 @@ void tcp_recv_burst(struct tcp_conn *c);
 
 /* ---- tcp_req.c ---- */
 
-/* NULL: no room now. Of what all transports share a part is left to the others. */
-struct tcp_req *tcp_req_get(struct tcp_conn *c);
+/* An AER, which has a place of its own. */
+bool tcp_req_is_event(const struct tcp_conn *c, const struct nvme_sqe *sqe);
+/*
+ * NULL: no room now; for an AER: there are as many as there may be. Of what all transports share a
+ * part is left to the others.
+ */
+struct tcp_req *tcp_req_get(struct tcp_conn *c, const struct nvme_sqe *sqe);
 /* Given back with all that it holds; it is no more in target/. */
 void tcp_req_free(struct tcp_req *tr);
 

@@ -162,9 +162,11 @@ static enum recv_res recv_command(struct tcp_conn *c, const struct nvme_sqe *sqe
 			       sizeof(*sqe));
 		return RECV_STOP;
 	}
-	tr = tcp_req_get(c);
+	tr = tcp_req_get(c, sqe);
 	if (!tr)
-		return recv_full(c, sqe);
+		return tcp_req_is_event(c, sqe)
+			       ? recv_answer(c, sqe, NVME_ST_AER_LIMIT | NVME_ST_DNR)
+			       : recv_full(c, sqe);
 	c->sqhd = (c->sqhd + 1) % c->size;
 	c->sq.nr_cmds++;
 	tr->bad = recv_sgl(tr, sqe, data_bytes);
