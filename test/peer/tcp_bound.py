@@ -75,6 +75,39 @@ def test_unread(tgt, rng):
     g.close()
 
 
+@pytest.mark.parametrize('n', [4096, 4])
+def test_unread_logs(tgt, rng, n):
+    """Identify data and logs that are never read, by as many names as there are buffers: by their
+    bytes, and by their number."""
+    hosts = []
+    for i in range(16):
+        h = t.Host(tgt.addr, tgt.nqn, f'nqn.2024-01.org.example:deaf{i}').enable()
+        hosts.append(h)
+        h.admin.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread(h.admin, n)
+    served(tgt, rng)
+    last = t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:last').enable()
+    last.admin.s.settimeout(PATIENCE)
+    assert len({last.identify(1) for _ in range(20)}) == 1
+    cids = [last.admin.submit(t.sqe(6, i, 0, {10: 1}, t.sgl_transport(4096))) for i in range(20)]
+    assert all(len(last.admin.wait(cid)[1]) == 4096 for cid in cids)
+    last.close()
+    for h in hosts:
+        h.close()
+
+
+def unread(q, n):
+    """Asks for n bytes as often as the target takes it in."""
+    q.s.settimeout(0.2)
+    what = t.sqe(6, 1, 0, {10: 1}, t.sgl_transport(n))
+    if n < 4096:
+        what = t.sqe(2, 1, 0xffffffff, {10: 2 | (n // 4 - 1) << 16}, t.sgl_transport(n))
+    ask = q.pdu(t.CMD, bytes(what)) * 100
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        while True:
+            q.send(ask)
+
+
 def test_commands(tgt, rng):
     """As many Stores as there are requests, all of which wait for data."""
     g = greedy(tgt)

@@ -76,7 +76,10 @@ static void worker_bufs(struct tcp_worker *w)
 	const uint64_t bytes = TCP_BUF_ROOM + TCP_BUF_BYTES;
 
 	for (uint32_t i = 0; i < 2 * w->nr_bufs; i++) {
-		w->bufs[i] = (struct tcp_buf){.p = (uint8_t *)w->map + i * bytes, .off = i * bytes};
+		w->bufs[i] = (struct tcp_buf){.p = (uint8_t *)w->map + i * bytes,
+					      .reg = w->reg,
+					      .off = i * bytes,
+					      .bytes = (uint32_t)bytes};
 		if (i < w->nr_bufs)
 			w->free_rx[w->nr_rx++] = &w->bufs[i];
 		else
@@ -90,7 +93,8 @@ static void worker_bufs(struct tcp_worker *w)
 
 static int worker_pools(struct tcp_worker *w)
 {
-	int err = pool_init(&w->segs, sizeof(struct tcp_seg), TCP_SEGS, alignof(struct tcp_seg));
+	int err = pool_init(&w->segs, sizeof(struct tcp_seg),
+			    TCP_SEGS + TCP_OWN_SEGS * w->tcp->max_conns, alignof(struct tcp_seg));
 
 	if (!err && w == tcp_home(w->tcp))
 		err = pool_init(&w->events, sizeof(struct tcp_event), TCP_CTRLS * TGT_AERS_MAX,

@@ -166,6 +166,7 @@ static void conn_free(struct tcp_conn *c)
 	list_del(&c->node);
 	t->nr_conns--;
 	close(c->fd);
+	mem_region_put(c->own.reg);
 	tcp_party_put(c, c->sq.qid == 0);
 	if (c->ctrl)
 		tcp_ctrl_gone(c->ctrl, c);
@@ -273,7 +274,8 @@ static void conn_over(struct tcp_conn *c)
 static bool conn_takes(const struct tcp_conn *c)
 {
 	return c->state != TCP_CONN_CLOSING && c->state != TCP_CONN_MOVING && !c->is_last_word &&
-	       list_is_empty(&c->done) && !tcp_buf_is_full(c);
+	       list_is_empty(&c->done) && !tcp_buf_is_full(c) &&
+	       (c->sq.qid || c->own.refs == 0 || tcp_buf_has_room(c, 0));
 }
 
 static int conn_turn(struct tcp_conn *c)
@@ -360,6 +362,13 @@ static void conn_peer(struct tcp_conn *c)
 	snprintf(c->addr, sizeof(c->addr), "%.47s", addr);
 }
 
+static int conn_room(struct tcp_conn *c)
+{
+	c->own = (struct tcp_buf){.p = c->room, .bytes = sizeof(c->room)};
+	c->own.reg = mem_host_wrap(c->room, sizeof(c->room), MEM_READABLE | MEM_WRITABLE);
+	return c->own.reg ? 0 : -ENOMEM;
+}
+
 int tcp_conn_create(struct tcp_tr *t, int fd)
 {
 	struct tcp_conn *c = calloc(1, sizeof(*c));
@@ -374,6 +383,10 @@ int tcp_conn_create(struct tcp_tr *t, int fd)
 	if (!tcp_party_may_knock(t, c->addr)) {
 		free(c);
 		return -EUSERS;
+	}
+	if (conn_room(c)) {
+		free(c);
+		return -ENOMEM;
 	}
 	list_init(&c->hot);
 	list_init(&c->reqs);

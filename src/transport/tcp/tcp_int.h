@@ -51,12 +51,14 @@
 #define TCP_BUF_ROOM 4096u    /* before the data in a send buffer: headers of small PDUs */
 #define TCP_BUFS_IO 96u	      /* per worker and direction */
 #define TCP_BUFS_HOME 16u
-#define TCP_BUFS_KEPT 8u   /* of them, for what can't wait */
-#define TCP_CONN_BUFS 8u   /* send buffers of one connection with unsent data */
-#define TCP_CONN_IN 16u	   /* receive buffers of one connection */
-#define TCP_REQ_BUFS 2u	   /* receive buffers of one command */
-#define TCP_SEGS 4096u	   /* per worker */
-#define TCP_CONN_SEGS 512u /* of one connection */
+#define TCP_BUFS_KEPT 8u    /* of them, for what can't wait */
+#define TCP_CONN_BUFS 8u    /* send buffers of one connection with unsent data */
+#define TCP_CONN_IN 16u	    /* receive buffers of one connection */
+#define TCP_REQ_BUFS 2u	    /* receive buffers of one command */
+#define TCP_SEGS 4096u	    /* per worker */
+#define TCP_CONN_SEGS 512u  /* of one connection */
+#define TCP_OWN_BYTES 4608u /* a connection's own room: a page of data, its answer and some */
+#define TCP_OWN_SEGS 4u	    /* ... which nobody else takes */
 #define TCP_CONN_REQS_MIN 32u
 #define TCP_IOV 64u
 #define TCP_TURN_CMDS 32u	      /* of one connection */
@@ -92,9 +94,11 @@ struct tcp_party {
 /* ---- buffers: a worker's ---- */
 
 struct tcp_buf {
-	uint8_t *p;    /* TCP_BUF_ROOM + TCP_BUF_BYTES */
-	uint64_t off;  /* of p in the worker's region */
-	uint32_t refs; /* of a send buffer: segments, and the connection that fills it */
+	uint8_t *p;
+	struct mem_region *reg;
+	uint64_t off;	/* of p in the region */
+	uint32_t bytes; /* a worker's: TCP_BUF_ROOM + TCP_BUF_BYTES */
+	uint32_t refs;	/* of a send buffer: segments, and the connection that fills it */
 };
 
 enum tcp_seg_state {
@@ -132,6 +136,7 @@ struct tcp_req {
 	struct list all;    /* conn->reqs */
 	uint16_t index;	    /* in the worker's table: TTAG */
 	uint8_t dir;	    /* enum tcp_dir */
+	bool is_log;	    /* its answer has data that can't wait for room: conn->nr_logs */
 	bool is_event;	    /* an AER: it is of a struct tcp_event, and not in the table */
 	uint16_t bad;	    /* status that it ends with instead of being executed */
 	bool is_executed;
@@ -196,6 +201,7 @@ struct tcp_conn {
 	uint32_t sqhd;
 	uint32_t nr_reqs;   /* commands taken and not answered */
 	uint32_t nr_events; /* AERs among them */
+	uint32_t nr_logs;
 	uint32_t nr_turns_idle;
 	struct list reqs; /* their tcp_reqs */
 	struct mem_flow flow;
@@ -223,9 +229,10 @@ struct tcp_conn {
 	struct list tx;	  /* tcp_seg */
 	uint32_t tx_sent; /* of the first */
 	struct tcp_buf *txb;
-	uint32_t txb_at;  /* first free byte */
-	uint32_t nr_bufs; /* send buffers that are its own */
-	uint32_t nr_in;	  /* receive buffers likewise */
+	struct tcp_buf own; /* used first; whatever others keep, it answers and is answered */
+	uint32_t txb_at;    /* first free byte */
+	uint32_t nr_bufs;   /* send buffers that are its own */
+	uint32_t nr_in;	    /* receive buffers likewise */
 	uint32_t nr_segs;
 	struct list done;	      /* commands to be answered */
 	struct list asks;	      /* R2Ts to be sent */
@@ -234,6 +241,7 @@ struct tcp_conn {
 
 	struct mbox_msg move, close, gone;
 	uint16_t connect_cid; /* of the command that its worker answers */
+	uint8_t room[TCP_OWN_BYTES];
 	uint8_t rx[TCP_RX_BYTES];
 };
 
@@ -413,12 +421,20 @@ bool tcp_buf_get_rx(struct tcp_conn *c, struct tcp_buf **bufs, unsigned nr); /* 
 bool tcp_buf_is_full(const struct tcp_conn *c);
 void tcp_buf_wait_rx(struct tcp_req *tr); /* tcp_recv_ask() when there is one */
 void tcp_buf_wait_tx(struct tcp_req *tr); /* mem_iter_more() likewise */
-struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft);
+/*
+ * Of at least `len` bytes. is_soft: for what can't wait; takes of those that are kept, and before
+ * that the connection's own.
+ */
+struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft, uint32_t len);
+/* An answer with `len` bytes of PDUs that can't wait has room. */
+bool tcp_buf_has_room(const struct tcp_conn *c, uint32_t len);
 void tcp_buf_unref_tx(struct tcp_conn *c, struct tcp_buf *b);
 
 /* ---- tcp_data.c ---- */
 
 extern const struct tgt_sq_ops tcp_sq_ops;
+/* Bytes around the data of a PDU. */
+uint32_t tcp_data_overhead(const struct tcp_conn *c);
 
 /* ---- tcp_send.c ---- */
 
@@ -428,6 +444,7 @@ int tcp_send_turn(struct tcp_conn *c);
 bool tcp_send_pdu(struct tcp_conn *c, uint32_t len, uint8_t **p);
 /* The same for the handshake and the last word, where nothing waits. */
 bool tcp_send_raw(struct tcp_conn *c, const void *pdu, uint32_t len);
+bool tcp_send_may_seg(const struct tcp_conn *c);
 struct tcp_seg *tcp_send_seg(struct tcp_conn *c, struct tcp_buf *b, uint32_t off, uint32_t len);
 /* The data of a C2HData PDU is all there. */
 void tcp_send_ready(struct tcp_conn *c, struct tcp_seg *s, bool is_last);

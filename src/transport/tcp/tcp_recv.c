@@ -90,10 +90,16 @@ void tcp_recv_ask(struct tcp_req *tr)
 	tcp_conn_kick(c);
 }
 
-/* The way of the data, and where the SGL says that it lies. */
+/* The way of the data. */
+static uint8_t recv_way(const struct nvme_sqe *sqe)
+{
+	return sqe->opc == NVMF_OPC ? nvmf_type(sqe) & 3 : sqe->opc & 3;
+}
+
+/* ... and where the SGL says that it lies. */
 static uint16_t recv_sgl(struct tcp_req *tr, const struct nvme_sqe *sqe, uint32_t data_bytes)
 {
-	uint8_t way = sqe->opc == NVMF_OPC ? nvmf_type(sqe) & 3 : sqe->opc & 3;
+	uint8_t way = recv_way(sqe);
 
 	tr->dir = way;
 	if (way == TCP_NO_DATA || way == TCP_BOTH)
@@ -151,6 +157,23 @@ static enum recv_res recv_full(struct tcp_conn *c, const struct nvme_sqe *sqe)
 	return recv_answer(c, sqe, NVME_ST_INTERRUPTED);
 }
 
+/*
+ * Data that an admin command gives has to have room when it is there: while others keep all that is
+ * shared, one of them is taken at a time, and the next when the host has read its answer.
+ */
+static bool recv_has_room(struct tcp_conn *c, const struct nvme_sqe *sqe)
+{
+	uint32_t len = min_t(uint32_t, sqe->sgl.len, MEM_CHUNK_BYTES);
+
+	tcp_recv_burst(c); /* those before it have theirs */
+	return tcp_buf_has_room(c, tcp_data_overhead(c) + len);
+}
+
+static bool recv_is_log(const struct tcp_conn *c, const struct nvme_sqe *sqe)
+{
+	return c->sq.qid == 0 && recv_way(sqe) == TCP_TO_HOST;
+}
+
 static enum recv_res recv_command(struct tcp_conn *c, const struct nvme_sqe *sqe,
 				  const uint8_t *data, uint32_t data_bytes)
 {
@@ -162,6 +185,8 @@ static enum recv_res recv_command(struct tcp_conn *c, const struct nvme_sqe *sqe
 			       sizeof(*sqe));
 		return RECV_STOP;
 	}
+	if (recv_is_log(c, sqe) && !recv_has_room(c, sqe))
+		return recv_full(c, sqe);
 	tr = tcp_req_get(c, sqe);
 	if (!tr)
 		return tcp_req_is_event(c, sqe)
@@ -171,6 +196,8 @@ static enum recv_res recv_command(struct tcp_conn *c, const struct nvme_sqe *sqe
 	c->sq.nr_cmds++;
 	tr->bad = recv_sgl(tr, sqe, data_bytes);
 	tr->req->tr = tr;
+	tr->is_log = recv_is_log(c, sqe);
+	c->nr_logs += tr->is_log;
 	tgt_req_init(tr->req, &c->sq, sqe);
 	if (tr->bad) {
 		tgt_req_fail(tr->req, tr->bad);

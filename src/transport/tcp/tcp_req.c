@@ -89,6 +89,7 @@ void tcp_req_free(struct tcp_req *tr)
 	must(c->rx_req != tr || c->state == TCP_CONN_CLOSING);
 	must(c->nr_reqs > 0);
 	c->nr_reqs--;
+	c->nr_logs -= tr->is_log;
 	tr->conn = NULL;
 	req_put(c, tr);
 }

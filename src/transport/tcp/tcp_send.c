@@ -22,9 +22,15 @@
 #include "base/container.h"
 #include "base/hash.h"
 
+/* Each connection that there may be has some of its own. */
+bool tcp_send_may_seg(const struct tcp_conn *c)
+{
+	return c->nr_segs < TCP_OWN_SEGS || c->w->segs.nr_free > TCP_OWN_SEGS * c->tcp->max_conns;
+}
+
 struct tcp_seg *tcp_send_seg(struct tcp_conn *c, struct tcp_buf *b, uint32_t off, uint32_t len)
 {
-	struct tcp_seg *s = pool_get(&c->w->segs);
+	struct tcp_seg *s = tcp_send_may_seg(c) ? pool_get(&c->w->segs) : NULL;
 
 	if (!s)
 		return NULL;
@@ -118,11 +124,11 @@ void tcp_send_drop(struct tcp_conn *c)
 /* Room of `len` bytes in the open buffer; the stretch before it grows if it may. */
 static bool send_room(struct tcp_conn *c, uint32_t len)
 {
-	if (c->txb && TCP_BUF_ROOM + TCP_BUF_BYTES - c->txb_at >= len)
+	if (c->txb && c->txb->bytes - c->txb_at >= len)
 		return true;
 	if (c->txb)
 		tcp_buf_unref_tx(c, c->txb);
-	c->txb = tcp_buf_get_tx(c, true);
+	c->txb = tcp_buf_get_tx(c, true, len);
 	c->txb_at = 0;
 	return c->txb != NULL;
 }
