@@ -20,14 +20,17 @@ ABORT, AER, KEEP_ALIVE = 0x08, 0x0c, 0x18
 AERS = 8  # AERL + 1
 
 
-def greedy(tgt):
-    return t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:greedy').enable()
+ELSEWHERE = '127.0.0.2'  # another machine
+
+
+def greedy(tgt, name='greedy'):
+    return t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:' + name).enable()
 
 
 @contextlib.contextmanager
-def modest(tgt):
+def modest(tgt, **kw):
     """The other host, with a queue on each worker."""
-    h = t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:modest').enable()
+    h = t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:modest', **kw).enable()
     queues = [h.queue(), h.queue()]
     for q in queues:
         q.s.settimeout(PATIENCE)
@@ -35,40 +38,58 @@ def modest(tgt):
     h.close()
 
 
-def served(tgt, rng):
+def served(tgt, rng, **kw):
     """Values both ways, larger than a capsule."""
-    with modest(tgt) as queues:
+    with modest(tgt, **kw) as queues:
         for q in queues:
             value = rng.randbytes(400000)
             t.kv(q, t.STORE, b'modest', value)
             assert t.kv(q, t.RETRIEVE, b'modest', room=400000)[0] == value
 
 
+def unsent(h, nr_queues, nr):
+    for _ in range(nr_queues):
+        q = h.queue()
+        for i in range(nr):
+            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.STORE, i, 1, {10: 1 << 20},
+                                                      t.sgl_transport(1 << 20)), b'unsent'))))
+
+
 def test_unsent(tgt, rng):
     """R2Ts that are never answered hold receive buffers."""
     g = greedy(tgt)
-    for _ in range(16):
-        q = g.queue()
-        for i in range(20):
-            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.STORE, i, 1, {10: 1 << 20},
-                                                      t.sgl_transport(1 << 20)), b'unsent'))))
+    unsent(g, 16, 20)
     for q in g.io[:4]:
         q.next()  # by now the first of them are asked for
     served(tgt, rng)
     g.close()
 
 
+def test_unsent_beside(tgt, rng):
+    """The same while there is somebody elsewhere: one of the same address as the greedy one."""
+    with modest(tgt, source=ELSEWHERE):
+        g = greedy(tgt)
+        unsent(g, 16, 20)
+        for q in g.io[:4]:
+            q.next()
+        served(tgt, rng)
+        g.close()
+
+
+def unread(h, nr_queues, value, nr):
+    for _ in range(nr_queues):
+        q = h.queue()
+        for i in range(nr):
+            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.RETRIEVE, i, 1, {10: len(value)},
+                                                      t.sgl_transport(len(value))), b'unread'))))
+
+
 def test_unread(tgt, rng):
     """Values that are never read hold send buffers."""
     g = greedy(tgt)
-    q = g.queue()
     value = rng.randbytes(2 << 20)
-    t.kv(q, t.STORE, b'unread', value)
-    for _ in range(32):
-        q = g.queue()
-        for i in range(16):
-            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.RETRIEVE, i, 1, {10: len(value)},
-                                                      t.sgl_transport(len(value))), b'unread'))))
+    t.kv(g.queue(), t.STORE, b'unread', value)
+    unread(g, 32, value, 16)
     for q in g.io[1:9]:
         q.s.recv(1, socket.MSG_PEEK)
     served(tgt, rng)
@@ -84,7 +105,7 @@ def test_unread_logs(tgt, rng, n):
         h = t.Host(tgt.addr, tgt.nqn, f'nqn.2024-01.org.example:deaf{i}').enable()
         hosts.append(h)
         h.admin.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        unread(h.admin, n)
+        unread_logs(h.admin, n)
     served(tgt, rng)
     last = t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:last').enable()
     last.admin.s.settimeout(PATIENCE)
@@ -96,7 +117,7 @@ def test_unread_logs(tgt, rng, n):
         h.close()
 
 
-def unread(q, n):
+def unread_logs(q, n):
     """Asks for n bytes as often as the target takes it in."""
     q.s.settimeout(0.2)
     what = t.sqe(6, 1, 0, {10: 1}, t.sgl_transport(n))
@@ -217,6 +238,80 @@ def test_names(tgt, rng):
     for h in hosts:
         h.close()
     served(tgt, rng)
+
+
+def names(tgt, nr):
+    return [greedy(tgt, f'name{i}') for i in range(nr)]
+
+
+def test_names_controllers(tgt, rng):
+    """All controllers that one address gets, under as many names as it may have: one that comes
+    from elsewhere gets one."""
+    hosts = []
+    for i in range(31):  # and the one of make_target()
+        with pytest.raises(t.Status) as e:
+            while True:
+                hosts.append(t.Host(tgt.addr, tgt.nqn, f'nqn.2024-01.org.example:name{i}'))
+        assert e.value.status == 0x181
+    assert len(hosts) > 64
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_connections(tgt, rng):
+    """... all connections."""
+    hosts = []
+    for i in range(31):
+        with contextlib.suppress(t.Status, t.Closed):  # told, or there is no connection at all
+            hosts.append(greedy(tgt, f'name{i}'))
+            while True:
+                hosts[-1].queue()
+    assert sum(1 + len(h.io) for h in hosts) > 128
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_unsent(tgt, rng):
+    """... all receive buffers."""
+    hosts = names(tgt, 31)
+    for h in hosts:
+        unsent(h, 2, 8)
+    for h in hosts[:2]:
+        for q in h.io:
+            q.next()
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_unread(tgt, rng):
+    """... all send buffers."""
+    hosts = names(tgt, 31)
+    value = rng.randbytes(2 << 20)
+    t.kv(hosts[0].queue(), t.STORE, b'unread', value)
+    for h in hosts:
+        unread(h, 2, value, 16)
+    for h in hosts[1:9]:
+        for q in h.io:
+            q.s.recv(1, socket.MSG_PEEK)
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_commands(tgt, rng):
+    """... all requests."""
+    hosts = names(tgt, 31)
+    one = t.key_set(t.sqe(t.STORE, 1, 1, {10: 20000}, t.sgl_transport(20000)), b'commands')
+    for h in hosts:
+        for _ in range(2):
+            q = h.queue(size=512)
+            q.send(q.pdu(t.CMD, bytes(one)) * 511)
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
 
 
 def test_strangers(tgt):

@@ -114,7 +114,7 @@ static int worker_init(struct tcp_tr *t, unsigned id)
 	list_init(&w->hot);
 	list_init(&w->rx_wait);
 	list_init(&w->tx_wait);
-	tcp_share_init(&w->strangers);
+	tcp_share_init(&w->strangers, &w->strangers_part);
 	w->poller = (struct poller){.name = "tcp", .poll = worker_poll, .max_sleep_ns = UINT64_MAX};
 	w->nr_bufs = is_home ? TCP_BUFS_HOME : TCP_BUFS_IO;
 	w->nr_reqs = min_t(uint32_t, w->tw->reqs.nr, UINT16_MAX);
@@ -370,6 +370,7 @@ int tcp_create(struct tgt_subsys *ss, const struct tcp_opts *o, struct tr **tr)
 	list_init(&t->conns);
 	list_init(&t->ctrls);
 	list_init(&t->parties);
+	list_init(&t->addrs);
 	timeout_init(&t->again, tcp_again);
 	t->workers = calloc(t->node->nr, sizeof(*t->workers));
 	t->hosts = strdup(o->hosts ? o->hosts : "");

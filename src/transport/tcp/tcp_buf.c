@@ -16,7 +16,7 @@ bool tcp_buf_get_rx(struct tcp_conn *c, struct tcp_buf **bufs, unsigned nr)
 	if (c->nr_in + nr > TCP_CONN_IN || !tcp_share_may_in(c->w, c->share, nr))
 		return false;
 	c->nr_in += nr;
-	c->share->nr_in += nr;
+	tcp_share_count(c->share, (struct tcp_part){.nr_in = nr});
 	while (nr--)
 		bufs[nr] = c->w->free_rx[--c->w->nr_rx];
 	return true;
@@ -55,8 +55,8 @@ static void wake_rx_line(struct list *waiting)
 }
 
 /*
- * The hosts in turn. One that has its part is passed by; one that needs what there isn't holds up
- * the others, as above.
+ * The hosts in turn. One that has its part, or whose address has it, is passed by; one that needs
+ * what there isn't holds up the others, as above.
  */
 static void wake_rx_shares(struct tcp_worker *w)
 {
@@ -64,7 +64,8 @@ static void wake_rx_shares(struct tcp_worker *w)
 		struct tcp_share *s = list_first_entry(&w->rx_wait, struct tcp_share, rx_turn);
 
 		wake_rx_line(&s->rx_wait);
-		if (!list_is_empty(&s->rx_wait) && s->nr_in == 0)
+		if (!list_is_empty(&s->rx_wait) && s->has.nr_in == 0 &&
+		    (w->nr_addrs == 1 || s->addr->nr_in == 0))
 			return;
 		list_del(&s->rx_turn);
 		if (!list_is_empty(&s->rx_wait))
@@ -97,7 +98,7 @@ void tcp_buf_put_rx(struct tcp_conn *c, struct tcp_buf *b)
 {
 	must(c->nr_in > 0);
 	c->nr_in--;
-	c->share->nr_in--;
+	tcp_share_count(c->share, (struct tcp_part){.nr_in = -1u});
 	c->w->free_rx[c->w->nr_rx++] = b;
 	wake_rx(c);
 }
@@ -127,7 +128,7 @@ struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft, uint32_t len)
 	b = w->free_tx[--w->nr_tx];
 	b->refs = 1;
 	c->nr_bufs++;
-	c->share->nr_out++;
+	tcp_share_count(c->share, (struct tcp_part){.nr_out = 1});
 	return b;
 }
 
@@ -196,7 +197,7 @@ void tcp_buf_unref_tx(struct tcp_conn *c, struct tcp_buf *b)
 		return;
 	must(c->nr_bufs > 0);
 	c->nr_bufs--;
-	c->share->nr_out--;
+	tcp_share_count(c->share, (struct tcp_part){.nr_out = -1u});
 	c->w->free_tx[c->w->nr_tx++] = b;
 	buf_more(c->w, &c->tx_wait);
 	wake_tx_shares(c->w);

@@ -75,17 +75,29 @@ struct tcp_worker;
 
 /* ---- hosts, as those who share: tcp_party.c ---- */
 
-/* One's part of what a worker has; the worker's. */
+/* What somebody has of a worker; the worker's. */
+struct tcp_part {
+	uint32_t nr_conns, nr_reqs;
+	uint32_t nr_in, nr_out; /* receive and send buffers */
+};
+
 struct tcp_share {
-	unsigned nr_conns;
-	uint32_t nr_reqs, nr_in, nr_out; /* requests, receive and send buffers of theirs */
-	struct list rx_wait, tx_wait;	 /* of tcp_req: for a buffer */
-	struct list rx_turn, tx_turn;	 /* the worker's: somebody waits */
+	struct tcp_part has;
+	struct tcp_part *addr;	      /* ... and all from that address */
+	struct list rx_wait, tx_wait; /* of tcp_req: for a buffer */
+	struct list rx_turn, tx_turn; /* the worker's: somebody waits */
+};
+
+struct tcp_addr {
+	struct list node; /* tcp->addrs */
+	char addr[48];
+	unsigned nr_parties, nr_conns, nr_ctrls;
+	struct tcp_part of[]; /* by worker */
 };
 
 struct tcp_party {
 	struct list node; /* tcp->parties */
-	char addr[48];
+	struct tcp_addr *addr;
 	char hostnqn[NVMF_NQN_BYTES];
 	unsigned nr_conns, nr_ctrls;
 	struct tcp_share of[]; /* by worker */
@@ -272,7 +284,8 @@ struct tcp_worker {
 	struct list hot;
 	uint32_t nr_hot;
 	struct tcp_share strangers; /* connections that haven't said whose they are */
-	unsigned nr_shares;
+	struct tcp_part strangers_part;
+	unsigned nr_shares, nr_addrs; /* with connections here */
 	struct list rx_wait, tx_wait; /* shares in which somebody waits */
 	struct tcp_req *reqs;
 	uint16_t *free_reqs;
@@ -309,8 +322,8 @@ struct tcp_tr {
 	bool is_polling, is_stopping;
 	struct timeout again;
 	/* the home's */
-	struct list conns, ctrls, parties;
-	unsigned nr_conns, nr_ctrls, nr_parties, next_worker;
+	struct list conns, ctrls, parties, addrs;
+	unsigned nr_conns, nr_ctrls, nr_parties, nr_addrs, next_worker;
 	struct tr_refused refused;
 	uint64_t alone_since_ns;
 	void (*stopped)(void *arg);
@@ -387,14 +400,19 @@ void tcp_connect(struct tcp_conn *c, const struct nvme_sqe *sqe, const struct nv
 
 /* ---- tcp_party.c ---- */
 
-/* Of all there is: who asks has some and wants more; this is left, that the last one leaves. */
+/*
+ * Of all there is: who asks has some, with others of the address so many, and wants more; this is
+ * left, that a lone one leaves.
+ */
 struct tcp_quota {
-	uint32_t has, more, left, keep;
+	uint32_t has, addr_has, more, left, keep;
+	bool is_alone;	    /* there is no other host */
+	bool is_addr_alone; /* ... no other address */
 };
 #define TCP_PARTY_KEPT(all) ((all) / 8)
 /* A host of that name may attach; any thread. */
 bool tcp_party_is_allowed(const struct tcp_tr *t, const char *hostnqn);
-bool tcp_party_may(bool is_alone, struct tcp_quota q);
+bool tcp_party_may(struct tcp_quota q); /* pure */
 
 /*
  * Home. Connect: c is of that host, or -EUSERS: it has all that it may have. And the end of that.
@@ -406,7 +424,19 @@ bool tcp_party_may_knock(const struct tcp_tr *t, const char *addr);
 
 /* ---- tcp_share.c ---- */
 
-void tcp_share_init(struct tcp_share *s);
+void tcp_share_init(struct tcp_share *s, struct tcp_part *addr);
+/* It has so much more; less: the number negated. */
+static inline void tcp_share_count(struct tcp_share *s, struct tcp_part d)
+{
+	struct tcp_part *p[] = {&s->has, s->addr};
+
+	for (unsigned i = 0; i < 2; i++) {
+		p[i]->nr_conns += d.nr_conns;
+		p[i]->nr_reqs += d.nr_reqs;
+		p[i]->nr_in += d.nr_in;
+		p[i]->nr_out += d.nr_out;
+	}
+}
 /* c's worker: what it has counts there from now on; NULL: it has nothing and goes. */
 void tcp_share_move(struct tcp_conn *c, struct tcp_share *s);
 bool tcp_share_may_req(const struct tcp_conn *c);

@@ -42,7 +42,7 @@ static struct tcp_req *req_other(struct tcp_conn *c)
 		return NULL;
 	tr = &w->reqs[w->free_reqs[--w->nr_free_reqs]];
 	*tr = (struct tcp_req){.conn = c, .req = req, .index = tr->index};
-	c->share->nr_reqs++;
+	tcp_share_count(c->share, (struct tcp_part){.nr_reqs = 1});
 	return tr;
 }
 
@@ -68,7 +68,7 @@ static void req_put(struct tcp_conn *c, struct tcp_req *tr)
 		pool_put(&w->events, container_of(tr, struct tcp_event, tr));
 		return;
 	}
-	c->share->nr_reqs--;
+	tcp_share_count(c->share, (struct tcp_part){.nr_reqs = -1u});
 	pool_put(&w->tw->reqs, tr->req);
 	for (unsigned i = 0; i < TCP_REQ_BUFS; i++)
 		if (tr->in[i])
