@@ -3,7 +3,7 @@
  * The NVMe/TCP target as a transport: one listener, a poller and a share of buffers per worker.
  *
  * The home reactor accepts, shakes hands, has all admin queues and the controllers; I/O queues go
- * round the workers. Without authentication whoever can reach the port may attach: so it is
+ * round the workers. Without a file of secrets whoever can reach the port may attach: so it is
  * loopback's, unless the configuration says otherwise.
  */
 /* tidy: no-test: test/peer/tcp.py */
@@ -242,14 +242,21 @@ static int tcp_start(struct tr *tr)
 	struct tcp_tr *t = container_of(tr, struct tcp_tr, tr);
 	int fd = tcp_bind(t);
 
-	if (fd < 0)
-		return fd;
+	int err = fd < 0 ? fd : tcp_login_start(t);
+
+	if (err) {
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
 	t->listen_fd = fd;
 	tcp_bound(t);
 	if (!tcp_is_loopback(t))
-		log_warn("tcp: %s:%u: whoever reaches this port may attach: there is neither "
-			 "authentication nor TLS",
-			 t->host, t->port);
+		log_warn("tcp: %s:%u: %s", t->host, t->port,
+			 t->secrets ? "what hosts read and write can be read on its way: there is "
+				      "no TLS"
+				    : "whoever reaches this port may attach: there is neither "
+				      "authentication nor TLS");
 	log_info("tcp: %s:%u serves %s", t->host, t->port, tgt_subsys_nqn(t->ss));
 	for (unsigned i = 0; i < t->node->nr; i++) {
 		t->workers[i].start.fn = worker_start_at;
@@ -314,10 +321,12 @@ static void tcp_destroy(struct tr *tr)
 	struct tcp_tr *t = container_of(tr, struct tcp_tr, tr);
 
 	must(t->nr_conns == 0 && t->listen_fd < 0);
+	tcp_login_stop(t);
 	for (unsigned i = 0; i < t->node->nr; i++)
 		worker_fini(&t->workers[i]);
 	free(t->workers);
 	free(t->hosts);
+	tcp_secrets_destroy(t->secrets);
 	free(t);
 }
 
@@ -386,6 +395,7 @@ int tcp_create(struct tgt_subsys *ss, const struct tcp_opts *o, struct tr **tr)
 		tcp_destroy(&t->tr);
 		return err;
 	}
+	t->secrets = o->secrets;
 	*tr = &t->tr;
 	return 0;
 }

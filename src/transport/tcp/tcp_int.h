@@ -15,6 +15,7 @@
  *   tcp_pdu.c    what a PDU may look like: pure
  *   tcp_party.c, tcp_share.c  which part of all that a host may have
  *   tcp_connect.c  Fabrics Connect: which controller, which worker
+ *   tcp_login.c  authentication behind it: tcp_auth.c, tcp_crypt.c, tcp_secrets.c
  *   tcp_data.c   a command's data as a mem_iter, both directions
  *   tcp_buf.c    the buffers that it lies in
  *   tcp_send.c   PDUs -> bytes
@@ -30,6 +31,7 @@
 #ifndef TRANSPORT_TCP_INT_H
 #define TRANSPORT_TCP_INT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -184,6 +186,7 @@ struct tcp_event {
 enum tcp_state {
 	TCP_CONN_NEW,	  /* ICReq is next */
 	TCP_CONN_CONNECT, /* Connect is next */
+	TCP_CONN_AUTH,	  /* it is connected, and has to prove whose it is */
 	TCP_CONN_MOVING,  /* on its way to its worker */
 	TCP_CONN_LIVE,
 	TCP_CONN_CLOSING,
@@ -252,7 +255,9 @@ struct tcp_conn {
 	bool is_last_word;	      /* a C2HTermReq is in tx: closed when it is out */
 
 	struct mbox_msg move, close, gone;
-	uint16_t connect_cid; /* of the command that its worker answers */
+	struct tcp_login *login; /* AUTH: the home's */
+	bool is_answered;	 /* Connect */
+	uint16_t connect_cid;	 /* of the command that its worker answers */
 	uint8_t room[TCP_OWN_BYTES];
 	uint8_t rx[TCP_RX_BYTES];
 };
@@ -308,13 +313,24 @@ struct tcp_worker {
 	struct tgt_req *burst[TGT_BURST];
 };
 
+/* A thread for what takes long: tcp_login.c. */
+struct tcp_logins {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct list jobs; /* of tcp_login */
+	bool is_started, is_over;
+};
+
 struct tcp_tr {
 	struct tr tr;
 	struct tgt_subsys *ss;
 	const struct tgt_node *node;
 	struct tcp_worker *workers;
-	char host[64]; /* numeric */
-	char *hosts;   /* that may attach, a comma between; "": any */
+	char host[64];		     /* numeric */
+	char *hosts;		     /* that may attach, a comma between; "": any */
+	struct tcp_secrets *secrets; /* NULL: without authentication */
+	struct tcp_logins logins;
 	uint16_t port;
 	unsigned max_conns;
 	int listen_fd;
@@ -382,6 +398,21 @@ void tcp_recv_ask(struct tcp_req *tr);
 /* Executes what was taken in this turn. */
 void tcp_recv_burst(struct tcp_conn *c);
 
+/* A command without a request is over; status with DNR or without. False: no room, closed. */
+bool tcp_recv_answer(struct tcp_conn *c, uint16_t cid, uint16_t st);
+
+/* ---- tcp_login.c: the home ---- */
+
+int tcp_login_start(struct tcp_tr *t);
+void tcp_login_stop(struct tcp_tr *t); /* when there are no more connections */
+/* A Connect of that host, NULL: of one that needn't. c->login: it has to prove who it is. */
+int tcp_login_begin(struct tcp_conn *c, const char *hostnqn);
+/* AUTH: a command with its data. False: nothing more for now. */
+bool tcp_login_command(struct tcp_conn *c, const struct nvme_sqe *sqe, const uint8_t *data,
+		       uint32_t len);
+bool tcp_login_is_busy(const struct tcp_conn *c);
+void tcp_login_free(struct tcp_conn *c);
+
 /* ---- tcp_req.c ---- */
 
 /* An AER, which has a place of its own. */
@@ -410,7 +441,7 @@ struct tcp_quota {
 	bool is_addr_alone; /* ... no other address */
 };
 #define TCP_PARTY_KEPT(all) ((all) / 8)
-/* A host of that name may attach; any thread. */
+/* A host of that name may attach, when it has proved that it is; any thread. */
 bool tcp_party_is_allowed(const struct tcp_tr *t, const char *hostnqn);
 bool tcp_party_may(struct tcp_quota q); /* pure */
 
@@ -483,6 +514,8 @@ void tcp_send_ready(struct tcp_conn *c, struct tcp_seg *s, bool is_last);
 void tcp_send_held(struct tcp_conn *c, struct tcp_req *tr);
 void tcp_send_disown(struct tcp_conn *c, struct tcp_req *tr);
 void tcp_send_drop(struct tcp_conn *c); /* all of it */
+/* Data of a command without a request, less than its own room. False: likewise. */
+bool tcp_send_data(struct tcp_conn *c, uint16_t cid, const void *data, uint32_t len);
 /* An answer to what is no command yet. False: no room, the connection is closed. */
 bool tcp_send_resp(struct tcp_conn *c, const struct nvme_cqe *cqe);
 

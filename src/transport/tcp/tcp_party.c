@@ -25,12 +25,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/tcp/tcp_secrets.h"
+
 #define PARTY_NAMES_MAX 32u /* of one address */
 
 bool tcp_party_is_allowed(const struct tcp_tr *t, const char *hostnqn)
 {
 	size_t n = strlen(hostnqn);
 
+	if (t->secrets && !tcp_secrets_find(t->secrets, hostnqn))
+		return false;
 	for (const char *at = t->hosts, *end; *at; at = *end ? end + 1 : end) {
 		end = strchrnul(at, ',');
 		if ((size_t)(end - at) == n && memcmp(at, hostnqn, n) == 0)

@@ -135,13 +135,18 @@ static void recv_capsule(struct tcp_req *tr, const uint8_t *data)
 }
 
 /* A command that none was made of. */
-static enum recv_res recv_answer(struct tcp_conn *c, const struct nvme_sqe *sqe, uint16_t st)
+bool tcp_recv_answer(struct tcp_conn *c, uint16_t cid, uint16_t st)
 {
-	struct nvme_cqe cqe = {.cid = sqe->cid, .status = nvme_status_wire(st, 0)};
+	struct nvme_cqe cqe = {.cid = cid, .status = nvme_status_wire(st, 0)};
 
 	c->sqhd = (c->sqhd + 1) % c->size;
 	cqe.sq_head = c->has_flow ? (uint16_t)c->sqhd : 0xffff;
-	return tcp_send_resp(c, &cqe) ? RECV_MORE : RECV_STOP;
+	return tcp_send_resp(c, &cqe);
+}
+
+static enum recv_res recv_answer(struct tcp_conn *c, const struct nvme_sqe *sqe, uint16_t st)
+{
+	return tcp_recv_answer(c, sqe->cid, st) ? RECV_MORE : RECV_STOP;
 }
 
 /*
@@ -234,6 +239,8 @@ static enum recv_res recv_cmd_pdu(struct tcp_conn *c, const struct nvme_tcp_cmd 
 	}
 	if (c->state == TCP_CONN_LIVE)
 		return recv_command(c, sqe, data, len);
+	if (c->state == TCP_CONN_AUTH)
+		return tcp_login_command(c, sqe, data, len) ? RECV_MORE : RECV_STOP;
 	if (sqe->opc != NVMF_OPC || nvmf_type(sqe) != NVMF_CONNECT || len != sizeof(connect)) {
 		tcp_conn_fatal(c, (struct tcp_pdu_fault){NVME_TCP_FES_SEQUENCE, 0}, cmd,
 			       sizeof(*cmd));

@@ -204,6 +204,29 @@ bool tcp_send_resp(struct tcp_conn *c, const struct nvme_cqe *cqe)
 	return true;
 }
 
+bool tcp_send_data(struct tcp_conn *c, uint16_t cid, const void *data, uint32_t len)
+{
+	struct nvme_tcp_data h = {.hdr = send_hdr(c, NVME_TCP_C2H_DATA, sizeof(h)), .cid = cid};
+	uint8_t *p;
+
+	h.hdr.flags = c->digests | NVME_TCP_LAST;
+	h.hdr.pdo = (uint8_t)h.hdr.plen;
+	h.hdr.plen = tcp_data_overhead(c) + len;
+	h.len = len;
+	if (!tcp_send_pdu(c, h.hdr.plen, &p)) {
+		tcp_conn_close(c, "no buffer to answer it");
+		return false;
+	}
+	memcpy(p, &h, sizeof(h));
+	if (c->digests & NVME_TCP_HDGST)
+		send_digest(p, sizeof(h));
+	memcpy(p + h.hdr.pdo, data, len);
+	if (c->digests & NVME_TCP_DDGST)
+		send_digest(p + h.hdr.pdo, len);
+	tcp_conn_kick(c);
+	return true;
+}
+
 static bool send_answer(struct tcp_conn *c, struct tcp_req *tr)
 {
 	const struct tgt_req *req = tr->req;
