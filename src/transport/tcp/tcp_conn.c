@@ -365,14 +365,14 @@ void tcp_conn_local(const struct tcp_conn *c, char addr[64])
 
 static void conn_peer(struct tcp_conn *c)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = {0};
 	socklen_t len = sizeof(sa);
 	char addr[64] = "?", port[16] = "?";
 
 	if (getpeername(c->fd, (void *)&sa, &len) == 0)
 		conn_addr(&sa, len, addr, port);
 	snprintf(c->host, sizeof(c->host), "%.45s:%.15s", addr, port);
-	snprintf(c->addr, sizeof(c->addr), "%.47s", addr);
+	tcp_party_addr(&sa, c->addr);
 }
 
 static int conn_room(struct tcp_conn *c)

@@ -35,6 +35,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include "base/list.h"
 #include "base/must.h"
 #include "core/counter.h"
@@ -90,9 +91,10 @@ struct tcp_share {
 	struct list rx_turn, tx_turn; /* the worker's: somebody waits */
 };
 
+#define TCP_ADDR_BYTES 48u
 struct tcp_addr {
 	struct list node; /* tcp->addrs */
-	char addr[48];
+	char addr[TCP_ADDR_BYTES];
 	unsigned nr_parties, nr_conns, nr_ctrls;
 	struct tcp_part of[]; /* by worker */
 };
@@ -223,7 +225,8 @@ struct tcp_conn {
 	struct timeout late;
 	uint64_t out_ns;   /* something went last */
 	uint64_t asked_ns; /* the oldest R2T that isn't answered in full, or an earlier one was */
-	char host[64], addr[48]; /* with the port, without */
+	char host[64];	   /* with the port */
+	char addr[TCP_ADDR_BYTES]; /* tcp_party_addr() */
 
 	/* in: rx[rx_at .. rx_end) */
 	uint32_t rx_at, rx_end;
@@ -444,6 +447,8 @@ struct tcp_quota {
 /* A host of that name may attach, when it has proved that it is; any thread. */
 bool tcp_party_is_allowed(const struct tcp_tr *t, const char *hostnqn);
 bool tcp_party_may(struct tcp_quota q); /* pure */
+/* Those that share as one: an address of IPv4, of IPv6 its first half; "?": of neither. Pure. */
+void tcp_party_addr(const struct sockaddr_storage *sa, char addr[TCP_ADDR_BYTES]);
 
 /*
  * Home. Connect: c is of that host, or -EUSERS: it has all that it may have. And the end of that.

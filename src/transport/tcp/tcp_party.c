@@ -20,6 +20,7 @@
  */
 #include "transport/tcp/tcp_int.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,22 @@ bool tcp_party_may(struct tcp_quota q)
 }
 
 /* ---- addresses ---- */
+
+void tcp_party_addr(const struct sockaddr_storage *sa, char addr[TCP_ADDR_BYTES])
+{
+	struct in6_addr six = ((const struct sockaddr_in6 *)sa)->sin6_addr;
+
+	strcpy(addr, "?");
+	if (sa->ss_family == AF_INET) {
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)sa)->sin_addr, addr,
+			  TCP_ADDR_BYTES);
+	} else if (sa->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six)) {
+		inet_ntop(AF_INET, &six.s6_addr[12], addr, TCP_ADDR_BYTES);
+	} else if (sa->ss_family == AF_INET6) {
+		memset(&six.s6_addr[8], 0, 8);
+		inet_ntop(AF_INET6, &six, addr, TCP_ADDR_BYTES);
+	}
+}
 
 static struct tcp_addr *addr_find(const struct tcp_tr *t, const char *addr)
 {

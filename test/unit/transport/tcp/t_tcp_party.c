@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who may have how much, by hosts that take all they are given, in any order, and give nothing
- * back: whoever comes then finds some, and what is shared isn't left lying.
+ * back: whoever comes then finds some, and what is shared isn't left lying. And which addresses are
+ * one machine's.
  */
 #include "unit.h"
+
+#include <arpa/inet.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "transport/tcp/tcp_int.h"
@@ -144,13 +148,38 @@ static void test_two(void **state)
 	}
 }
 
+static const char *group(const char *text, char addr[TCP_ADDR_BYTES])
+{
+	struct sockaddr_storage sa = {.ss_family = strchr(text, ':') ? AF_INET6 : AF_INET};
+	void *at = sa.ss_family == AF_INET ? (void *)&((struct sockaddr_in *)&sa)->sin_addr
+					   : (void *)&((struct sockaddr_in6 *)&sa)->sin6_addr;
+
+	assert_int_equal(inet_pton(sa.ss_family, text, at), 1);
+	tcp_party_addr(&sa, addr);
+	return addr;
+}
+
+/* Whoever has one address of IPv6 has 2^64 of them. */
+static void test_addr(void **state)
+{
+	char a[TCP_ADDR_BYTES];
+
+	assert_string_equal(group("127.0.0.2", a), "127.0.0.2");
+	assert_string_equal(group("::ffff:192.0.2.7", a), "192.0.2.7");
+	assert_string_equal(group("2001:db8:1:2:3:4:5:6", a), "2001:db8:1:2::");
+	assert_string_equal(group("2001:db8:1:2::9", a), "2001:db8:1:2::");
+	assert_string_equal(group("2001:db8:1:3::9", a), "2001:db8:1:3::");
+	assert_string_equal(group("::1", a), "::");
+	tcp_party_addr(&(struct sockaddr_storage){.ss_family = AF_UNIX}, a);
+	assert_string_equal(a, "?");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_neighbour),
-		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_alone),	  cmocka_unit_test(test_names),
+		cmocka_unit_test(test_neighbour), cmocka_unit_test(test_two),
+		cmocka_unit_test(test_addr),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
