@@ -101,6 +101,7 @@ struct conf_tcp {
 	uint16_t port;
 	uint32_t max_conns;
 	char hosts[CONF_HOSTS_BYTES]; /* their NQNs, a comma between; "": any */
+	char secrets[512];	      /* a file; "": they needn't prove it */
 };
 
 /* All SSD tiers of the daemon. */

@@ -113,7 +113,7 @@ static const struct opt tcp_rows[] = {
 	 .dflt = "none",
 	 .expected = "a port, ADDR:PORT or [ADDR6]:PORT in numbers, or none",
 	 .help = "Serve NVMe/TCP there; 4420 is its port, 0 a free one. Without ADDR on 127.0.0.1. "
-		 "Whoever reaches the port may attach: there is no authentication yet"},
+		 "Whoever reaches the port may attach, unless there are secrets"},
 	{.key = "max_connections",
 	 .name = "tcp-connections",
 	 .arg = "N",
@@ -133,7 +133,18 @@ static const struct opt tcp_rows[] = {
 	 .expected = "host NQNs with a comma between, 1023 bytes at most, or any",
 	 .help = "The hosts that may attach, by NQN (that of /etc/nvme/hostnqn there); others find "
 		 "no subsystem in the discovery log. A name is no proof: whoever knows one may "
-		 "use it"},
+		 "use it, unless there are secrets"},
+	{.key = "secrets",
+	 .name = "tcp-secrets",
+	 .arg = "FILE",
+	 .kind = OPT_TEXT,
+	 OPT_FIELD(conf_tcp, secrets),
+	 .min = 1,
+	 .expected = "a file",
+	 .dflt_help = "no authentication",
+	 .help = "Only hosts of that file may attach, and each proves that it is (DH-HMAC-CHAP): "
+		 "a line has a host NQN, its secret as nvme gen-dhchap-key makes it, and, for a "
+		 "host that asks who we are, ours. Mode 0600"},
 };
 
 const struct opt_group conf_tcp = {.name = "tcp",

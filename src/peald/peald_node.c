@@ -329,7 +329,7 @@ static int node_transport(struct peald_node *n, const struct conf *o)
 		.is_record_asked = !o->vfu.is_record_all,
 		.is_record_values = o->vfu.is_record_values,
 	};
-	char what[CTL_WHAT_BYTES];
+	char what[CTL_WHAT_BYTES], why[TCP_WHY_BYTES];
 	struct tcp_opts to = {.host = o->tcp.host,
 			      .port = o->tcp.port,
 			      .max_conns = o->tcp.max_conns,
@@ -339,10 +339,16 @@ static int node_transport(struct peald_node *n, const struct conf *o)
 	if (err)
 		return node_failed(err, "vfio-user: %s/cntrl: %s", o->vfu.dir, strerror(-err));
 	n->nr_trs = 1;
+	if (o->tcp.secrets[0] && o->tcp.host[0])
+		err = tcp_secrets_load(o->tcp.secrets, &to.secrets, why);
+	if (err)
+		return node_failed(err, "--tcp-secrets %s: %s", o->tcp.secrets, why);
 	if (o->tcp.host[0])
 		err = tcp_create(n->subsys, &to, &n->tr[n->nr_trs++]);
-	if (err)
+	if (err) {
+		tcp_secrets_destroy(to.secrets);
 		return node_failed(err, "NVMe/TCP: %s", strerror(-err));
+	}
 	err = ctl_create(
 		&(struct ctl_opts){
 			.conf = o, .subsys = n->subsys, .tr = n->tr[0], .watch = n->watch},

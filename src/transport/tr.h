@@ -83,12 +83,20 @@ struct vfu_opts {
 };
 int vfu_create(struct tgt_subsys *ss, const struct vfu_opts *o, struct tr **tr);
 
+/* Who may attach and how it proves that: transport/tcp/tcp_secrets.h. */
+struct tcp_secrets;
+#define TCP_WHY_BYTES 160
+/* A file of them: 0; or -errno, and why says what is wrong, none of it being a secret. */
+int tcp_secrets_load(const char *path, struct tcp_secrets **s, char why[TCP_WHY_BYTES]);
+void tcp_secrets_destroy(struct tcp_secrets *s); /* NULL is fine */
+
 #define TCP_CONNS_DEFAULT 256u
 struct tcp_opts {
-	const char *host;   /* numeric address to listen on */
-	uint16_t port;	    /* 0: any free one */
-	unsigned max_conns; /* connections, one per queue; 0 = TCP_CONNS_DEFAULT */
-	const char *hosts;  /* NQNs that may attach, a comma between; "" or NULL: any */
+	const char *host;	     /* numeric address to listen on */
+	uint16_t port;		     /* 0: any free one */
+	unsigned max_conns;	     /* connections, one per queue; 0 = TCP_CONNS_DEFAULT */
+	const char *hosts;	     /* NQNs that may attach, a comma between; "" or NULL: any */
+	struct tcp_secrets *secrets; /* NULL: nobody has to; taken over unless it fails */
 };
 int tcp_create(struct tgt_subsys *ss, const struct tcp_opts *o, struct tr **tr);
 uint16_t tcp_port(const struct tr *tr); /* started */

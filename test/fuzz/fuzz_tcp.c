@@ -446,7 +446,7 @@ static void fuzz_hang_up(struct fuzz *f)
 
 		must(w->tw->reqs.nr_free == w->tw->reqs.nr && w->nr_free_reqs == w->nr_reqs);
 		must(w->nr_rx == w->nr_bufs && w->nr_tx == w->nr_bufs);
-		must(w->segs.nr_free == w->segs.nr);
+		must(w->segs.nr_free == w->segs.nr && w->events.nr_free == w->events.nr);
 	}
 }
 

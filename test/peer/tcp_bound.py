@@ -16,16 +16,21 @@ import tcp_host as t
 from tcp_target import make_rng, make_target, unharmed
 
 PATIENCE = 20  # seconds; a stuck connection lives for 30
+ABORT, AER, KEEP_ALIVE = 0x08, 0x0c, 0x18
+AERS = 8  # AERL + 1
 
 
-def greedy(tgt):
-    return t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:greedy').enable()
+ELSEWHERE = '127.0.0.2'  # another machine
+
+
+def greedy(tgt, name='greedy'):
+    return t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:' + name).enable()
 
 
 @contextlib.contextmanager
-def modest(tgt):
+def modest(tgt, **kw):
     """The other host, with a queue on each worker."""
-    h = t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:modest').enable()
+    h = t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:modest', **kw).enable()
     queues = [h.queue(), h.queue()]
     for q in queues:
         q.s.settimeout(PATIENCE)
@@ -33,44 +38,95 @@ def modest(tgt):
     h.close()
 
 
-def served(tgt, rng):
+def served(tgt, rng, **kw):
     """Values both ways, larger than a capsule."""
-    with modest(tgt) as queues:
+    with modest(tgt, **kw) as queues:
         for q in queues:
             value = rng.randbytes(400000)
             t.kv(q, t.STORE, b'modest', value)
             assert t.kv(q, t.RETRIEVE, b'modest', room=400000)[0] == value
 
 
+def unsent(h, nr_queues, nr):
+    for _ in range(nr_queues):
+        q = h.queue()
+        for i in range(nr):
+            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.STORE, i, 1, {10: 1 << 20},
+                                                      t.sgl_transport(1 << 20)), b'unsent'))))
+
+
 def test_unsent(tgt, rng):
     """R2Ts that are never answered hold receive buffers."""
     g = greedy(tgt)
-    for _ in range(16):
-        q = g.queue()
-        for i in range(20):
-            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.STORE, i, 1, {10: 1 << 20},
-                                                      t.sgl_transport(1 << 20)), b'unsent'))))
+    unsent(g, 16, 20)
     for q in g.io[:4]:
         q.next()  # by now the first of them are asked for
     served(tgt, rng)
     g.close()
 
 
+def test_unsent_beside(tgt, rng):
+    """The same while there is somebody elsewhere: one of the same address as the greedy one."""
+    with modest(tgt, source=ELSEWHERE):
+        g = greedy(tgt)
+        unsent(g, 16, 20)
+        for q in g.io[:4]:
+            q.next()
+        served(tgt, rng)
+        g.close()
+
+
+def unread(h, nr_queues, value, nr):
+    for _ in range(nr_queues):
+        q = h.queue()
+        for i in range(nr):
+            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.RETRIEVE, i, 1, {10: len(value)},
+                                                      t.sgl_transport(len(value))), b'unread'))))
+
+
 def test_unread(tgt, rng):
     """Values that are never read hold send buffers."""
     g = greedy(tgt)
-    q = g.queue()
     value = rng.randbytes(2 << 20)
-    t.kv(q, t.STORE, b'unread', value)
-    for _ in range(32):
-        q = g.queue()
-        for i in range(16):
-            q.send(q.pdu(t.CMD, bytes(t.key_set(t.sqe(t.RETRIEVE, i, 1, {10: len(value)},
-                                                      t.sgl_transport(len(value))), b'unread'))))
+    t.kv(g.queue(), t.STORE, b'unread', value)
+    unread(g, 32, value, 16)
     for q in g.io[1:9]:
         q.s.recv(1, socket.MSG_PEEK)
     served(tgt, rng)
     g.close()
+
+
+@pytest.mark.parametrize('n', [4096, 4])
+def test_unread_logs(tgt, rng, n):
+    """Identify data and logs that are never read, by as many names as there are buffers: by their
+    bytes, and by their number."""
+    hosts = []
+    for i in range(16):
+        h = t.Host(tgt.addr, tgt.nqn, f'nqn.2024-01.org.example:deaf{i}').enable()
+        hosts.append(h)
+        h.admin.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread_logs(h.admin, n)
+    served(tgt, rng)
+    last = t.Host(tgt.addr, tgt.nqn, 'nqn.2024-01.org.example:last').enable()
+    last.admin.s.settimeout(PATIENCE)
+    assert len({last.identify(1) for _ in range(20)}) == 1
+    cids = [last.admin.submit(t.sqe(6, i, 0, {10: 1}, t.sgl_transport(4096))) for i in range(20)]
+    assert all(len(last.admin.wait(cid)[1]) == 4096 for cid in cids)
+    last.close()
+    for h in hosts:
+        h.close()
+
+
+def unread_logs(q, n):
+    """Asks for n bytes as often as the target takes it in."""
+    q.s.settimeout(0.2)
+    what = t.sqe(6, 1, 0, {10: 1}, t.sgl_transport(n))
+    if n < 4096:
+        what = t.sqe(2, 1, 0xffffffff, {10: 2 | (n // 4 - 1) << 16}, t.sgl_transport(n))
+    ask = q.pdu(t.CMD, bytes(what)) * 100
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        while True:
+            q.send(ask)
 
 
 def test_commands(tgt, rng):
@@ -112,6 +168,38 @@ def test_commands_behind(tgt, rng):
     g.close()
 
 
+def test_events(tgt, rng):
+    """AERs, of many controllers all that each may have: they wait for ever, and keep no other
+    command out, of that host's or of anybody else's."""
+    hosts = []
+    with pytest.raises(t.Status) as e:
+        while len(hosts) < 130:
+            hosts.append(greedy(tgt))
+            a = hosts[-1].admin
+            a.s.settimeout(PATIENCE)
+            for _ in range(AERS):
+                a.submit(t.sqe(AER, a.take_cid()))
+            hosts[-1].identify(1)
+    assert e.value.status == 0x181 and len(hosts) > 64
+    for h in hosts:  # one more than there may be
+        with pytest.raises(t.Status) as e:
+            h.admin.run(t.sqe(AER, h.admin.take_cid()))
+        assert e.value.status == 0x105
+    for h in hosts:  # as many others as the queue has places, twice
+        a = h.admin
+        for _ in range(2):
+            cids = [a.submit(t.sqe(KEEP_ALIVE, a.take_cid())) for _ in range(a.size - AERS - 1)]
+            for cid in cids:
+                a.wait(cid)
+    served(tgt, rng)
+    for h in hosts:  # one that is over makes room for another
+        a = h.admin
+        a.run(t.sqe(ABORT, a.take_cid(), 0, {10: min(a.data) << 16}))
+        a.submit(t.sqe(AER, a.take_cid()))
+        h.identify(1)
+        h.close()
+
+
 def test_connections(tgt, rng):
     """All that it gets, as queues of one controller after the other."""
     hosts, nr = [], 0
@@ -150,6 +238,80 @@ def test_names(tgt, rng):
     for h in hosts:
         h.close()
     served(tgt, rng)
+
+
+def names(tgt, nr):
+    return [greedy(tgt, f'name{i}') for i in range(nr)]
+
+
+def test_names_controllers(tgt, rng):
+    """All controllers that one address gets, under as many names as it may have: one that comes
+    from elsewhere gets one."""
+    hosts = []
+    for i in range(31):  # and the one of make_target()
+        with pytest.raises(t.Status) as e:
+            while True:
+                hosts.append(t.Host(tgt.addr, tgt.nqn, f'nqn.2024-01.org.example:name{i}'))
+        assert e.value.status == 0x181
+    assert len(hosts) > 64
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_connections(tgt, rng):
+    """... all connections."""
+    hosts = []
+    for i in range(31):
+        with contextlib.suppress(t.Status, t.Closed):  # told, or there is no connection at all
+            hosts.append(greedy(tgt, f'name{i}'))
+            while True:
+                hosts[-1].queue()
+    assert sum(1 + len(h.io) for h in hosts) > 128
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_unsent(tgt, rng):
+    """... all receive buffers."""
+    hosts = names(tgt, 31)
+    for h in hosts:
+        unsent(h, 2, 8)
+    for h in hosts[:2]:
+        for q in h.io:
+            q.next()
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_unread(tgt, rng):
+    """... all send buffers."""
+    hosts = names(tgt, 31)
+    value = rng.randbytes(2 << 20)
+    t.kv(hosts[0].queue(), t.STORE, b'unread', value)
+    for h in hosts:
+        unread(h, 2, value, 16)
+    for h in hosts[1:9]:
+        for q in h.io:
+            q.s.recv(1, socket.MSG_PEEK)
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
+
+
+def test_names_commands(tgt, rng):
+    """... all requests."""
+    hosts = names(tgt, 31)
+    one = t.key_set(t.sqe(t.STORE, 1, 1, {10: 20000}, t.sgl_transport(20000)), b'commands')
+    for h in hosts:
+        for _ in range(2):
+            q = h.queue(size=512)
+            q.send(q.pdu(t.CMD, bytes(one)) * 511)
+    served(tgt, rng, source=ELSEWHERE)
+    for h in hosts:
+        h.close()
 
 
 def test_strangers(tgt):

@@ -75,10 +75,10 @@ def key_set(b, key):
 
 
 class Queue:
-    """One connection. hdgst, ddgst: digests asked for; maxr2t 0's based."""
+    """One connection. hdgst, ddgst: digests asked for; maxr2t 0's based; source: its address."""
 
-    def __init__(self, addr, hdgst=False, ddgst=False, maxr2t=0):
-        self.s = socket.create_connection(addr, timeout=60)
+    def __init__(self, addr, hdgst=False, ddgst=False, maxr2t=0, source=''):
+        self.s = socket.create_connection(addr, timeout=60, source_address=(source, 0))
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.hdgst, self.ddgst, self.maxr2t = hdgst, ddgst, maxr2t
         self.cid = 0

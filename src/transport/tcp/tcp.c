@@ -3,7 +3,7 @@
  * The NVMe/TCP target as a transport: one listener, a poller and a share of buffers per worker.
  *
  * The home reactor accepts, shakes hands, has all admin queues and the controllers; I/O queues go
- * round the workers. Without authentication whoever can reach the port may attach: so it is
+ * round the workers. Without a file of secrets whoever can reach the port may attach: so it is
  * loopback's, unless the configuration says otherwise.
  */
 /* tidy: no-test: test/peer/tcp.py */
@@ -62,6 +62,8 @@ static void worker_fini(struct tcp_worker *w)
 		pool_unmap(w->caps, w->caps_map_bytes);
 	if (w->segs.base)
 		pool_fini(&w->segs);
+	if (w->events.base)
+		pool_fini(&w->events);
 	free(w->reqs);
 	free(w->free_reqs);
 	free(w->bufs);
@@ -74,7 +76,10 @@ static void worker_bufs(struct tcp_worker *w)
 	const uint64_t bytes = TCP_BUF_ROOM + TCP_BUF_BYTES;
 
 	for (uint32_t i = 0; i < 2 * w->nr_bufs; i++) {
-		w->bufs[i] = (struct tcp_buf){.p = (uint8_t *)w->map + i * bytes, .off = i * bytes};
+		w->bufs[i] = (struct tcp_buf){.p = (uint8_t *)w->map + i * bytes,
+					      .reg = w->reg,
+					      .off = i * bytes,
+					      .bytes = (uint32_t)bytes};
 		if (i < w->nr_bufs)
 			w->free_rx[w->nr_rx++] = &w->bufs[i];
 		else
@@ -84,6 +89,17 @@ static void worker_bufs(struct tcp_worker *w)
 		w->reqs[i].index = (uint16_t)i;
 		w->free_reqs[w->nr_free_reqs++] = (uint16_t)(w->nr_reqs - 1 - i);
 	}
+}
+
+static int worker_pools(struct tcp_worker *w)
+{
+	int err = pool_init(&w->segs, sizeof(struct tcp_seg),
+			    TCP_SEGS + TCP_OWN_SEGS * w->tcp->max_conns, alignof(struct tcp_seg));
+
+	if (!err && w == tcp_home(w->tcp))
+		err = pool_init(&w->events, sizeof(struct tcp_event), TCP_CTRLS * TGT_AERS_MAX,
+				alignof(struct tcp_event));
+	return err;
 }
 
 static int worker_init(struct tcp_tr *t, unsigned id)
@@ -98,7 +114,7 @@ static int worker_init(struct tcp_tr *t, unsigned id)
 	list_init(&w->hot);
 	list_init(&w->rx_wait);
 	list_init(&w->tx_wait);
-	tcp_share_init(&w->strangers);
+	tcp_share_init(&w->strangers, &w->strangers_part);
 	w->poller = (struct poller){.name = "tcp", .poll = worker_poll, .max_sleep_ns = UINT64_MAX};
 	w->nr_bufs = is_home ? TCP_BUFS_HOME : TCP_BUFS_IO;
 	w->nr_reqs = min_t(uint32_t, w->tw->reqs.nr, UINT16_MAX);
@@ -116,8 +132,7 @@ static int worker_init(struct tcp_tr *t, unsigned id)
 					    MEM_READABLE | MEM_WRITABLE);
 	w->conn_reqs = max_t(uint32_t, TCP_CONN_REQS_MIN, w->nr_reqs / 8);
 	if (!w->caps_reg || !w->bufs || !w->free_rx || !w->free_tx || !w->reqs || !w->free_reqs ||
-	    !w->reg ||
-	    pool_init(&w->segs, sizeof(struct tcp_seg), TCP_SEGS, alignof(struct tcp_seg)))
+	    !w->reg || worker_pools(w))
 		return -ENOMEM;
 	worker_bufs(w);
 	return 0;
@@ -227,14 +242,21 @@ static int tcp_start(struct tr *tr)
 	struct tcp_tr *t = container_of(tr, struct tcp_tr, tr);
 	int fd = tcp_bind(t);
 
-	if (fd < 0)
-		return fd;
+	int err = fd < 0 ? fd : tcp_login_start(t);
+
+	if (err) {
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
 	t->listen_fd = fd;
 	tcp_bound(t);
 	if (!tcp_is_loopback(t))
-		log_warn("tcp: %s:%u: whoever reaches this port may attach: there is neither "
-			 "authentication nor TLS",
-			 t->host, t->port);
+		log_warn("tcp: %s:%u: %s", t->host, t->port,
+			 t->secrets ? "what hosts read and write can be read on its way: there is "
+				      "no TLS"
+				    : "whoever reaches this port may attach: there is neither "
+				      "authentication nor TLS");
 	log_info("tcp: %s:%u serves %s", t->host, t->port, tgt_subsys_nqn(t->ss));
 	for (unsigned i = 0; i < t->node->nr; i++) {
 		t->workers[i].start.fn = worker_start_at;
@@ -299,10 +321,12 @@ static void tcp_destroy(struct tr *tr)
 	struct tcp_tr *t = container_of(tr, struct tcp_tr, tr);
 
 	must(t->nr_conns == 0 && t->listen_fd < 0);
+	tcp_login_stop(t);
 	for (unsigned i = 0; i < t->node->nr; i++)
 		worker_fini(&t->workers[i]);
 	free(t->workers);
 	free(t->hosts);
+	tcp_secrets_destroy(t->secrets);
 	free(t);
 }
 
@@ -355,6 +379,7 @@ int tcp_create(struct tgt_subsys *ss, const struct tcp_opts *o, struct tr **tr)
 	list_init(&t->conns);
 	list_init(&t->ctrls);
 	list_init(&t->parties);
+	list_init(&t->addrs);
 	timeout_init(&t->again, tcp_again);
 	t->workers = calloc(t->node->nr, sizeof(*t->workers));
 	t->hosts = strdup(o->hosts ? o->hosts : "");
@@ -370,6 +395,7 @@ int tcp_create(struct tgt_subsys *ss, const struct tcp_opts *o, struct tr **tr)
 		tcp_destroy(&t->tr);
 		return err;
 	}
+	t->secrets = o->secrets;
 	*tr = &t->tr;
 	return 0;
 }

@@ -4,6 +4,8 @@
  * aside before the host is asked for data; those of the way out hold PDUs until the socket has
  * taken them. A connection has TCP_CONN_BUFS of the way out at most, so one that isn't read can't
  * keep the others from answering, and all of a host's together have the part that tcp_party.c says.
+ * Beside them each has a small one of its own, for the handshake, answers, Identify and logs: who
+ * reads its answers gets them whatever others keep.
  * Who finds none waits in line; hosts have lines of their own, which take turns.
  */
 /* tidy: no-test: test/peer/tcp.py */
@@ -14,7 +16,7 @@ bool tcp_buf_get_rx(struct tcp_conn *c, struct tcp_buf **bufs, unsigned nr)
 	if (c->nr_in + nr > TCP_CONN_IN || !tcp_share_may_in(c->w, c->share, nr))
 		return false;
 	c->nr_in += nr;
-	c->share->nr_in += nr;
+	tcp_share_count(c->share, (struct tcp_part){.nr_in = nr});
 	while (nr--)
 		bufs[nr] = c->w->free_rx[--c->w->nr_rx];
 	return true;
@@ -53,8 +55,8 @@ static void wake_rx_line(struct list *waiting)
 }
 
 /*
- * The hosts in turn. One that has its part is passed by; one that needs what there isn't holds up
- * the others, as above.
+ * The hosts in turn. One that has its part, or whose address has it, is passed by; one that needs
+ * what there isn't holds up the others, as above.
  */
 static void wake_rx_shares(struct tcp_worker *w)
 {
@@ -62,7 +64,8 @@ static void wake_rx_shares(struct tcp_worker *w)
 		struct tcp_share *s = list_first_entry(&w->rx_wait, struct tcp_share, rx_turn);
 
 		wake_rx_line(&s->rx_wait);
-		if (!list_is_empty(&s->rx_wait) && s->nr_in == 0)
+		if (!list_is_empty(&s->rx_wait) && s->has.nr_in == 0 &&
+		    (w->nr_addrs == 1 || s->addr->nr_in == 0))
 			return;
 		list_del(&s->rx_turn);
 		if (!list_is_empty(&s->rx_wait))
@@ -95,26 +98,49 @@ void tcp_buf_put_rx(struct tcp_conn *c, struct tcp_buf *b)
 {
 	must(c->nr_in > 0);
 	c->nr_in--;
-	c->share->nr_in--;
+	tcp_share_count(c->share, (struct tcp_part){.nr_in = -1u});
 	c->w->free_rx[c->w->nr_rx++] = b;
 	wake_rx(c);
 }
 
-/* is_soft: for what can't wait; takes of those that are kept. */
-struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft)
+static bool buf_may_tx(const struct tcp_conn *c, bool is_soft)
+{
+	return c->nr_bufs < (is_soft ? 2 : 1) * TCP_CONN_BUFS &&
+	       tcp_share_may_out(c->w, c->share, is_soft);
+}
+
+static bool buf_is_own_free(const struct tcp_conn *c, uint32_t len)
+{
+	return c->own.refs == 0 && len <= c->own.bytes;
+}
+
+struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft, uint32_t len)
 {
 	struct tcp_worker *w = c->w;
 	struct tcp_buf *b;
 
-	if (!tcp_share_may_out(w, c->share, is_soft))
-		return NULL;
-	if (c->nr_bufs >= (is_soft ? 2 : 1) * TCP_CONN_BUFS)
+	if (is_soft && buf_is_own_free(c, len)) {
+		c->own.refs = 1;
+		return &c->own;
+	}
+	if (!buf_may_tx(c, is_soft))
 		return NULL;
 	b = w->free_tx[--w->nr_tx];
 	b->refs = 1;
 	c->nr_bufs++;
-	c->share->nr_out++;
+	tcp_share_count(c->share, (struct tcp_part){.nr_out = 1});
 	return b;
+}
+
+/* One answer is sure of the connection's own room, which nobody else takes: the first. */
+bool tcp_buf_has_room(const struct tcp_conn *c, uint32_t len)
+{
+	if (!tcp_send_may_seg(c))
+		return false;
+	if (c->nr_logs == 0 &&
+	    (buf_is_own_free(c, len) || (c->txb && c->txb->bytes - c->txb_at >= len)))
+		return true;
+	return buf_may_tx(c, true);
 }
 
 static void buf_more(struct tcp_worker *w, struct list *waiting)
@@ -167,11 +193,11 @@ bool tcp_buf_is_full(const struct tcp_conn *c)
 void tcp_buf_unref_tx(struct tcp_conn *c, struct tcp_buf *b)
 {
 	must(b->refs > 0);
-	if (--b->refs)
+	if (--b->refs || b == &c->own)
 		return;
 	must(c->nr_bufs > 0);
 	c->nr_bufs--;
-	c->share->nr_out--;
+	tcp_share_count(c->share, (struct tcp_part){.nr_out = -1u});
 	c->w->free_tx[c->w->nr_tx++] = b;
 	buf_more(c->w, &c->tx_wait);
 	wake_tx_shares(c->w);

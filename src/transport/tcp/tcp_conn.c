@@ -2,9 +2,10 @@
 /*
  * A connection's life.
  *
- *   home:    accept -> NEW --ICReq--> CONNECT --Connect, admin--> LIVE
+ *   home:    accept -> NEW --ICReq--> CONNECT --Connect, admin--> [AUTH ->] LIVE
  *                                        |
- *                                        +--Connect, I/O--> MOVING --message--> worker: LIVE
+ *                                        +--Connect, I/O--> [AUTH ->] MOVING --message-->
+ *   its worker: LIVE
  *   its worker, whoever that is: --any reason--> CLOSING --nothing under way--> gone --> freed
  *
  * A closing connection takes nothing more in; its commands are aborted, its transfers stopped, and
@@ -60,16 +61,22 @@ static uint64_t conn_since(const struct tcp_conn *c)
 	return c->nr_asked ? c->asked_ns : c->out_ns;
 }
 
+/* It has one deadline for all of that. */
+static bool conn_is_new(const struct tcp_conn *c)
+{
+	return c->state == TCP_CONN_NEW || c->state == TCP_CONN_CONNECT ||
+	       c->state == TCP_CONN_AUTH;
+}
+
 static uint64_t conn_patience(const struct tcp_conn *c)
 {
-	return c->state == TCP_CONN_NEW || c->state == TCP_CONN_CONNECT ? TCP_HELLO_NS
-									: TCP_STUCK_NS;
+	return conn_is_new(c) ? TCP_HELLO_NS : TCP_STUCK_NS;
 }
 
 static void conn_late(struct timeout *t)
 {
 	struct tcp_conn *c = container_of(t, struct tcp_conn, late);
-	bool is_new = c->state == TCP_CONN_NEW || c->state == TCP_CONN_CONNECT;
+	bool is_new = conn_is_new(c);
 	struct reactor *r = c->w->tw->reactor;
 	uint64_t until = conn_since(c) + conn_patience(c);
 
@@ -78,7 +85,9 @@ static void conn_late(struct timeout *t)
 	if (!is_new && reactor_now_ns(r) < until)
 		timeout_set(r, t, until);
 	else
-		tcp_conn_close(c, is_new	      ? "no Connect in time"
+		tcp_conn_close(c, is_new	      ? (c->state == TCP_CONN_AUTH
+								 ? "it wasn't authenticated in time"
+								 : "no Connect in time")
 				  : c->is_polling_out ? "it doesn't read"
 						      : "data that was asked for doesn't come");
 }
@@ -104,7 +113,7 @@ static void conn_abort(struct tcp_conn *c)
 			list_del(&tr->wait);
 	list_for_each_entry_safe(tr, tmp, &c->reqs, all) {
 		if (tr->is_over)
-			tcp_recv_free(tr);
+			tcp_req_free(tr);
 		else if (!tr->is_executed)
 			tgt_req_complete(tr->req, NVME_ST_ABORTED);
 		else
@@ -114,7 +123,7 @@ static void conn_abort(struct tcp_conn *c)
 
 void tcp_conn_close(struct tcp_conn *c, const char *why)
 {
-	bool was_live = c->state == TCP_CONN_LIVE;
+	bool was_live = c->state == TCP_CONN_LIVE, was_auth = c->state == TCP_CONN_AUTH;
 
 	if (c->state == TCP_CONN_CLOSING)
 		return;
@@ -129,7 +138,7 @@ void tcp_conn_close(struct tcp_conn *c, const char *why)
 		conn_abort(c);
 	}
 	tcp_conn_kick(c);
-	if (was_live && c->sq.qid == 0)
+	if ((was_live || was_auth) && c->sq.qid == 0)
 		tcp_ctrl_drop(c->ctrl);
 }
 
@@ -166,6 +175,8 @@ static void conn_free(struct tcp_conn *c)
 	list_del(&c->node);
 	t->nr_conns--;
 	close(c->fd);
+	mem_region_put(c->own.reg);
+	tcp_login_free(c);
 	tcp_party_put(c, c->sq.qid == 0);
 	if (c->ctrl)
 		tcp_ctrl_gone(c->ctrl, c);
@@ -228,7 +239,10 @@ static void conn_arrived(struct mbox_msg *m)
 	list_add_tail(&c->w->conns, &c->here);
 	tcp_share_move(c, &c->party->of[c->w->id]);
 	c->state = TCP_CONN_LIVE;
-	tcp_send_resp(c, &cqe);
+	if (c->is_answered)
+		tcp_conn_kick(c);
+	else
+		tcp_send_resp(c, &cqe);
 }
 
 static void conn_leave(struct tcp_conn *c, struct tcp_worker *to)
@@ -273,7 +287,8 @@ static void conn_over(struct tcp_conn *c)
 static bool conn_takes(const struct tcp_conn *c)
 {
 	return c->state != TCP_CONN_CLOSING && c->state != TCP_CONN_MOVING && !c->is_last_word &&
-	       list_is_empty(&c->done) && !tcp_buf_is_full(c);
+	       list_is_empty(&c->done) && !tcp_buf_is_full(c) && !tcp_login_is_busy(c) &&
+	       (c->sq.qid || c->own.refs == 0 || tcp_buf_has_room(c, 0));
 }
 
 static int conn_turn(struct tcp_conn *c)
@@ -350,14 +365,21 @@ void tcp_conn_local(const struct tcp_conn *c, char addr[64])
 
 static void conn_peer(struct tcp_conn *c)
 {
-	struct sockaddr_storage sa;
+	struct sockaddr_storage sa = {0};
 	socklen_t len = sizeof(sa);
 	char addr[64] = "?", port[16] = "?";
 
 	if (getpeername(c->fd, (void *)&sa, &len) == 0)
 		conn_addr(&sa, len, addr, port);
 	snprintf(c->host, sizeof(c->host), "%.45s:%.15s", addr, port);
-	snprintf(c->addr, sizeof(c->addr), "%.47s", addr);
+	tcp_party_addr(&sa, c->addr);
+}
+
+static int conn_room(struct tcp_conn *c)
+{
+	c->own = (struct tcp_buf){.p = c->room, .bytes = sizeof(c->room)};
+	c->own.reg = mem_host_wrap(c->room, sizeof(c->room), MEM_READABLE | MEM_WRITABLE);
+	return c->own.reg ? 0 : -ENOMEM;
 }
 
 int tcp_conn_create(struct tcp_tr *t, int fd)
@@ -374,6 +396,10 @@ int tcp_conn_create(struct tcp_tr *t, int fd)
 	if (!tcp_party_may_knock(t, c->addr)) {
 		free(c);
 		return -EUSERS;
+	}
+	if (conn_room(c)) {
+		free(c);
+		return -ENOMEM;
 	}
 	list_init(&c->hot);
 	list_init(&c->reqs);

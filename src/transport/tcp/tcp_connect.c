@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nvme/nvme_auth.h"
 
 #define CONNECT_ADMIN_MIN 32u /* slots (Base 2.0, 6.3.2) */
 #define CONNECT_NO_FLOW (1u << 2)
@@ -99,7 +100,9 @@ static uint16_t connect_admin(struct connect *cn)
 	}
 	if (cn->data->cntlid != NVMF_CNTLID_DYNAMIC)
 		return connect_bad(cn, offsetof(struct nvmf_connect, cntlid), true);
-	err = tcp_party_get(c, cn->data->hostnqn, true);
+	err = tcp_login_begin(c, is_discovery ? NULL : cn->data->hostnqn);
+	if (!err)
+		err = tcp_party_get(c, cn->data->hostnqn, true);
 	if (err)
 		return connect_full(cn, err);
 	err = tcp_ctrl_create(t, is_discovery, cn->data, &tc);
@@ -110,6 +113,10 @@ static uint16_t connect_admin(struct connect *cn)
 	tcp_conn_local(c, tc->local);
 	connect_queue(cn, tc, tcp_home(t));
 	tgt_fabrics_admin(tc->ctrl, cn->data->hostid, cn->sqe->cdw12);
+	if (c->login) {
+		c->state = TCP_CONN_AUTH;
+		return NVME_ST_OK;
+	}
 	tcp_share_move(c, &c->party->of[c->w->id]);
 	c->state = TCP_CONN_LIVE;
 	timeout_cancel(&c->late);
@@ -133,7 +140,9 @@ static uint16_t connect_io(struct connect *cn)
 		return connect_bad(cn, offsetof(struct nvmf_connect, hostid), true);
 	if (tc->q[cn->qid])
 		return NVMF_ST_BUSY;
-	err = tcp_party_get(cn->c, cn->data->hostnqn, false);
+	err = tcp_login_begin(cn->c, cn->data->hostnqn);
+	if (!err)
+		err = tcp_party_get(cn->c, cn->data->hostnqn, false);
 	if (err)
 		return connect_full(cn, err);
 	st = tgt_fabrics_queue_add(tc->ctrl, cn->qid, cn->size);
@@ -145,7 +154,8 @@ static uint16_t connect_io(struct connect *cn)
 		return st | NVME_ST_DNR;
 	cn->c->to = &t->workers[t->next_worker++ % tgt_node_nr_io(t->node)];
 	connect_queue(cn, tc, cn->c->to);
-	cn->c->state = TCP_CONN_MOVING;
+	cn->c->is_answered = cn->c->login;
+	cn->c->state = cn->c->login ? TCP_CONN_AUTH : TCP_CONN_MOVING;
 	return NVME_ST_OK;
 }
 
@@ -161,12 +171,14 @@ void tcp_connect(struct tcp_conn *c, const struct nvme_sqe *sqe, const struct nv
 
 	if (st == NVME_ST_OK)
 		st = cn.qid ? connect_io(&cn) : connect_admin(&cn);
-	if (st == NVME_ST_OK && cn.qid)
+	if (c->state == TCP_CONN_MOVING)
 		return; /* its worker says so */
 	if (st != NVME_ST_OK)
 		log_some_warn("tcp: %s: Connect of queue %u refused with status %xh, field %xh",
 			      c->host, cn.qid, st & 0x7ff, cn.dw0);
-	cqe = (struct nvme_cqe){.dw0 = st ? cn.dw0 : tgt_ctrl_id(c->sq.ctrl),
+	if (st == NVME_ST_OK)
+		cn.dw0 = tgt_ctrl_id(c->sq.ctrl) | (c->login ? NVMF_CONNECT_ATR : 0);
+	cqe = (struct nvme_cqe){.dw0 = cn.dw0,
 				.sq_head = st || c->has_flow ? (uint16_t)c->sqhd : 0xffff,
 				.cid = sqe->cid,
 				.status = nvme_status_wire(st, 0)};

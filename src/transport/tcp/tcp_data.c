@@ -79,7 +79,7 @@ static int in_next(struct mem_iter *it, uint64_t max, struct mem_run *run)
 		struct tcp_buf *b = tr->in[in_slot(tr->taken)];
 
 		n = min_t(uint32_t, n, TCP_BUF_BYTES - tr->taken % TCP_BUF_BYTES);
-		*run = (struct mem_run){c->w->reg, b->off + tr->taken % TCP_BUF_BYTES, n};
+		*run = (struct mem_run){b->reg, b->off + tr->taken % TCP_BUF_BYTES, n};
 	}
 	tr->gave = n;
 	return 0;
@@ -95,7 +95,7 @@ static bool out_is_soft(const struct tcp_req *tr)
 	return tr->req->sq->qid == 0 || (opc != NVME_KV_RETRIEVE && opc != 0x82);
 }
 
-static uint32_t out_overhead(const struct tcp_conn *c)
+uint32_t tcp_data_overhead(const struct tcp_conn *c)
 {
 	return (uint32_t)sizeof(struct nvme_tcp_data) +
 	       (c->digests & NVME_TCP_HDGST ? NVME_TCP_DIGEST_BYTES : 0) +
@@ -108,11 +108,11 @@ static uint32_t out_overhead(const struct tcp_conn *c)
  */
 static uint32_t out_room(struct tcp_conn *c, uint64_t max, bool is_soft)
 {
-	uint32_t over = out_overhead(c), all = TCP_BUF_ROOM + TCP_BUF_BYTES;
+	uint32_t over = tcp_data_overhead(c);
 	uint32_t want = (uint32_t)min_t(uint64_t, max, MEM_CHUNK_BYTES);
 
-	if (!c->txb || all - c->txb_at < over + want) {
-		struct tcp_buf *b = tcp_buf_get_tx(c, is_soft);
+	if (!c->txb || c->txb->bytes - c->txb_at < over + want) {
+		struct tcp_buf *b = tcp_buf_get_tx(c, is_soft, over + want);
 
 		if (!b)
 			return 0;
@@ -134,7 +134,7 @@ static void out_header(struct tcp_req *tr, uint32_t off, uint32_t len)
 			.flags = c->digests,
 			.hlen = sizeof(h),
 			.pdo = pdo,
-			.plen = out_overhead(c) + len},
+			.plen = tcp_data_overhead(c) + len},
 		.cid = tr->req->sqe.cid,
 		.off = tr->came,
 		.len = len,
@@ -158,7 +158,7 @@ static int out_next(struct mem_iter *it, uint64_t max, struct mem_run *run)
 	n = is_soft || !tcp_buf_is_full(c)
 		    ? out_room(c, min_t(uint64_t, max, tr->want - tr->came), is_soft)
 		    : 0;
-	s = n ? tcp_send_seg(c, c->txb, c->txb_at, out_overhead(c) + n) : NULL;
+	s = n ? tcp_send_seg(c, c->txb, c->txb_at, tcp_data_overhead(c) + n) : NULL;
 	if (!s) {
 		if (!is_soft)
 			tcp_buf_wait_tx(tr);
@@ -171,8 +171,8 @@ static int out_next(struct mem_iter *it, uint64_t max, struct mem_run *run)
 	s->state = TCP_SEG_OPEN;
 	s->nr_digest = c->digests & NVME_TCP_DDGST ? NVME_TCP_DIGEST_BYTES : 0;
 	out_header(tr, c->txb_at, n);
-	*run = (struct mem_run){c->w->reg, c->txb->off + c->txb_at + out_overhead(c) - s->nr_digest,
-				n};
+	*run = (struct mem_run){c->txb->reg,
+				c->txb->off + c->txb_at + tcp_data_overhead(c) - s->nr_digest, n};
 	c->txb_at += s->len;
 	tr->came += n;
 	tr->has_sent = true;
@@ -200,9 +200,9 @@ static void out_filled(struct mem_iter *it, uint64_t bytes)
 	for (; bytes; bytes -= n) {
 		s = tr->open;
 		must(s);
-		n = min_t(uint64_t, bytes, s->len - out_overhead(c) - s->filled);
+		n = min_t(uint64_t, bytes, s->len - tcp_data_overhead(c) - s->filled);
 		s->filled += (uint32_t)n;
-		if (s->filled < s->len - out_overhead(c))
+		if (s->filled < s->len - tcp_data_overhead(c))
 			return;
 		tr->open = out_open(tr, s);
 		tcp_send_ready(c, s, false);
@@ -232,12 +232,13 @@ static int out_again(struct mem_iter *it, uint64_t max, struct mem_run *run)
 {
 	struct tcp_req *tr = container_of(it, struct tcp_req, it);
 	struct tcp_conn *c = tr->conn;
-	uint32_t hdr = out_overhead(c) - (c->digests & NVME_TCP_DDGST ? NVME_TCP_DIGEST_BYTES : 0);
+	uint32_t hdr = tcp_data_overhead(c) -
+		       (c->digests & NVME_TCP_DDGST ? NVME_TCP_DIGEST_BYTES : 0);
 	struct tcp_seg *s = tr->head;
 
-	if (!s || max > s->len - out_overhead(c))
+	if (!s || max > s->len - tcp_data_overhead(c))
 		return -ENODATA;
-	*run = (struct mem_run){c->w->reg, s->buf->off + s->off + hdr, max};
+	*run = (struct mem_run){s->buf->reg, s->buf->off + s->off + hdr, max};
 	return 0;
 }
 
@@ -295,7 +296,7 @@ static void data_respond(struct tgt_req *req)
 		tcp_send_ready(c, tr->seg, true);
 	tcp_send_disown(c, tr);
 	if (c->state == TCP_CONN_CLOSING || req->watch & TGT_WATCH_SILENT) {
-		tcp_recv_free(tr);
+		tcp_req_free(tr);
 		tcp_conn_kick(c);
 		return;
 	}

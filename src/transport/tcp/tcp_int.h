@@ -11,9 +11,11 @@
  *
  *   tcp_conn.c   a connection's life: handshake's deadline, closing, the way between reactors
  *   tcp_recv.c   bytes -> PDUs -> commands and their data
+ *   tcp_req.c    a command's request
  *   tcp_pdu.c    what a PDU may look like: pure
  *   tcp_party.c, tcp_share.c  which part of all that a host may have
  *   tcp_connect.c  Fabrics Connect: which controller, which worker
+ *   tcp_login.c  authentication behind it: tcp_auth.c, tcp_crypt.c, tcp_secrets.c
  *   tcp_data.c   a command's data as a mem_iter, both directions
  *   tcp_buf.c    the buffers that it lies in
  *   tcp_send.c   PDUs -> bytes
@@ -29,9 +31,11 @@
 #ifndef TRANSPORT_TCP_INT_H
 #define TRANSPORT_TCP_INT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include "base/list.h"
 #include "base/must.h"
 #include "core/counter.h"
@@ -50,12 +54,14 @@
 #define TCP_BUF_ROOM 4096u    /* before the data in a send buffer: headers of small PDUs */
 #define TCP_BUFS_IO 96u	      /* per worker and direction */
 #define TCP_BUFS_HOME 16u
-#define TCP_BUFS_KEPT 8u   /* of them, for what can't wait */
-#define TCP_CONN_BUFS 8u   /* send buffers of one connection with unsent data */
-#define TCP_CONN_IN 16u	   /* receive buffers of one connection */
-#define TCP_REQ_BUFS 2u	   /* receive buffers of one command */
-#define TCP_SEGS 4096u	   /* per worker */
-#define TCP_CONN_SEGS 512u /* of one connection */
+#define TCP_BUFS_KEPT 8u    /* of them, for what can't wait */
+#define TCP_CONN_BUFS 8u    /* send buffers of one connection with unsent data */
+#define TCP_CONN_IN 16u	    /* receive buffers of one connection */
+#define TCP_REQ_BUFS 2u	    /* receive buffers of one command */
+#define TCP_SEGS 4096u	    /* per worker */
+#define TCP_CONN_SEGS 512u  /* of one connection */
+#define TCP_OWN_BYTES 4608u /* a connection's own room: a page of data, its answer and some */
+#define TCP_OWN_SEGS 4u	    /* ... which nobody else takes */
 #define TCP_CONN_REQS_MIN 32u
 #define TCP_IOV 64u
 #define TCP_TURN_CMDS 32u	      /* of one connection */
@@ -72,17 +78,30 @@ struct tcp_worker;
 
 /* ---- hosts, as those who share: tcp_party.c ---- */
 
-/* One's part of what a worker has; the worker's. */
+/* What somebody has of a worker; the worker's. */
+struct tcp_part {
+	uint32_t nr_conns, nr_reqs;
+	uint32_t nr_in, nr_out; /* receive and send buffers */
+};
+
 struct tcp_share {
-	unsigned nr_conns;
-	uint32_t nr_reqs, nr_in, nr_out; /* requests, receive and send buffers of theirs */
-	struct list rx_wait, tx_wait;	 /* of tcp_req: for a buffer */
-	struct list rx_turn, tx_turn;	 /* the worker's: somebody waits */
+	struct tcp_part has;
+	struct tcp_part *addr;	      /* ... and all from that address */
+	struct list rx_wait, tx_wait; /* of tcp_req: for a buffer */
+	struct list rx_turn, tx_turn; /* the worker's: somebody waits */
+};
+
+#define TCP_ADDR_BYTES 48u
+struct tcp_addr {
+	struct list node; /* tcp->addrs */
+	char addr[TCP_ADDR_BYTES];
+	unsigned nr_parties, nr_conns, nr_ctrls;
+	struct tcp_part of[]; /* by worker */
 };
 
 struct tcp_party {
 	struct list node; /* tcp->parties */
-	char addr[48];
+	struct tcp_addr *addr;
 	char hostnqn[NVMF_NQN_BYTES];
 	unsigned nr_conns, nr_ctrls;
 	struct tcp_share of[]; /* by worker */
@@ -91,9 +110,11 @@ struct tcp_party {
 /* ---- buffers: a worker's ---- */
 
 struct tcp_buf {
-	uint8_t *p;    /* TCP_BUF_ROOM + TCP_BUF_BYTES */
-	uint64_t off;  /* of p in the worker's region */
-	uint32_t refs; /* of a send buffer: segments, and the connection that fills it */
+	uint8_t *p;
+	struct mem_region *reg;
+	uint64_t off;	/* of p in the region */
+	uint32_t bytes; /* a worker's: TCP_BUF_ROOM + TCP_BUF_BYTES */
+	uint32_t refs;	/* of a send buffer: segments, and the connection that fills it */
 };
 
 enum tcp_seg_state {
@@ -131,6 +152,8 @@ struct tcp_req {
 	struct list all;    /* conn->reqs */
 	uint16_t index;	    /* in the worker's table: TTAG */
 	uint8_t dir;	    /* enum tcp_dir */
+	bool is_log;	    /* its answer has data that can't wait for room: conn->nr_logs */
+	bool is_event;	    /* an AER: it is of a struct tcp_event, and not in the table */
 	uint16_t bad;	    /* status that it ends with instead of being executed */
 	bool is_executed;
 	bool is_over;	 /* answered, as soon as the data that was asked for has come */
@@ -151,11 +174,21 @@ struct tcp_req {
 	uint32_t gave;	      /* from the host: what was handed out and isn't taken */
 };
 
+/*
+ * An AER with all that it needs, for as long as nothing happens: it takes nothing of what commands
+ * that end share.
+ */
+struct tcp_event {
+	struct tcp_req tr;
+	struct tgt_req req;
+};
+
 /* ---- a connection ---- */
 
 enum tcp_state {
 	TCP_CONN_NEW,	  /* ICReq is next */
 	TCP_CONN_CONNECT, /* Connect is next */
+	TCP_CONN_AUTH,	  /* it is connected, and has to prove whose it is */
 	TCP_CONN_MOVING,  /* on its way to its worker */
 	TCP_CONN_LIVE,
 	TCP_CONN_CLOSING,
@@ -183,14 +216,17 @@ struct tcp_conn {
 	uint32_t nr_r2t_max;
 	uint32_t size; /* of the queue */
 	uint32_t sqhd;
-	uint32_t nr_reqs; /* commands taken and not answered */
+	uint32_t nr_reqs;   /* commands taken and not answered */
+	uint32_t nr_events; /* AERs among them */
+	uint32_t nr_logs;
 	uint32_t nr_turns_idle;
 	struct list reqs; /* their tcp_reqs */
 	struct mem_flow flow;
 	struct timeout late;
 	uint64_t out_ns;   /* something went last */
 	uint64_t asked_ns; /* the oldest R2T that isn't answered in full, or an earlier one was */
-	char host[64], addr[48]; /* with the port, without */
+	char host[64];	   /* with the port */
+	char addr[TCP_ADDR_BYTES]; /* tcp_party_addr() */
 
 	/* in: rx[rx_at .. rx_end) */
 	uint32_t rx_at, rx_end;
@@ -211,9 +247,10 @@ struct tcp_conn {
 	struct list tx;	  /* tcp_seg */
 	uint32_t tx_sent; /* of the first */
 	struct tcp_buf *txb;
-	uint32_t txb_at;  /* first free byte */
-	uint32_t nr_bufs; /* send buffers that are its own */
-	uint32_t nr_in;	  /* receive buffers likewise */
+	struct tcp_buf own; /* used first; whatever others keep, it answers and is answered */
+	uint32_t txb_at;    /* first free byte */
+	uint32_t nr_bufs;   /* send buffers that are its own */
+	uint32_t nr_in;	    /* receive buffers likewise */
 	uint32_t nr_segs;
 	struct list done;	      /* commands to be answered */
 	struct list asks;	      /* R2Ts to be sent */
@@ -221,7 +258,10 @@ struct tcp_conn {
 	bool is_last_word;	      /* a C2HTermReq is in tx: closed when it is out */
 
 	struct mbox_msg move, close, gone;
-	uint16_t connect_cid; /* of the command that its worker answers */
+	struct tcp_login *login; /* AUTH: the home's */
+	bool is_answered;	 /* Connect */
+	uint16_t connect_cid;	 /* of the command that its worker answers */
+	uint8_t room[TCP_OWN_BYTES];
 	uint8_t rx[TCP_RX_BYTES];
 };
 
@@ -252,12 +292,14 @@ struct tcp_worker {
 	struct list hot;
 	uint32_t nr_hot;
 	struct tcp_share strangers; /* connections that haven't said whose they are */
-	unsigned nr_shares;
+	struct tcp_part strangers_part;
+	unsigned nr_shares, nr_addrs; /* with connections here */
 	struct list rx_wait, tx_wait; /* shares in which somebody waits */
 	struct tcp_req *reqs;
 	uint16_t *free_reqs;
 	uint32_t nr_free_reqs, nr_reqs;
-	uint8_t *caps; /* TCP_CAPSULE_MAX for each */
+	struct pool events; /* the home's: of tcp_event, for all controllers */
+	uint8_t *caps;	    /* TCP_CAPSULE_MAX for each */
 	struct mem_region *caps_reg;
 	size_t caps_map_bytes;
 	uint32_t conn_reqs;   /* of one connection; some are for other transports */
@@ -274,13 +316,24 @@ struct tcp_worker {
 	struct tgt_req *burst[TGT_BURST];
 };
 
+/* A thread for what takes long: tcp_login.c. */
+struct tcp_logins {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct list jobs; /* of tcp_login */
+	bool is_started, is_over;
+};
+
 struct tcp_tr {
 	struct tr tr;
 	struct tgt_subsys *ss;
 	const struct tgt_node *node;
 	struct tcp_worker *workers;
-	char host[64]; /* numeric */
-	char *hosts;   /* that may attach, a comma between; "": any */
+	char host[64];		     /* numeric */
+	char *hosts;		     /* that may attach, a comma between; "": any */
+	struct tcp_secrets *secrets; /* NULL: without authentication */
+	struct tcp_logins logins;
 	uint16_t port;
 	unsigned max_conns;
 	int listen_fd;
@@ -288,8 +341,8 @@ struct tcp_tr {
 	bool is_polling, is_stopping;
 	struct timeout again;
 	/* the home's */
-	struct list conns, ctrls, parties;
-	unsigned nr_conns, nr_ctrls, nr_parties, next_worker;
+	struct list conns, ctrls, parties, addrs;
+	unsigned nr_conns, nr_ctrls, nr_parties, nr_addrs, next_worker;
 	struct tr_refused refused;
 	uint64_t alone_since_ns;
 	void (*stopped)(void *arg);
@@ -345,9 +398,35 @@ void tcp_conn_late(struct tcp_conn *c);
 int tcp_recv_turn(struct tcp_conn *c);
 /* R2T for what comes next, if there is a buffer for it and the host has no more to do. */
 void tcp_recv_ask(struct tcp_req *tr);
-void tcp_recv_free(struct tcp_req *tr);
 /* Executes what was taken in this turn. */
 void tcp_recv_burst(struct tcp_conn *c);
+
+/* A command without a request is over; status with DNR or without. False: no room, closed. */
+bool tcp_recv_answer(struct tcp_conn *c, uint16_t cid, uint16_t st);
+
+/* ---- tcp_login.c: the home ---- */
+
+int tcp_login_start(struct tcp_tr *t);
+void tcp_login_stop(struct tcp_tr *t); /* when there are no more connections */
+/* A Connect of that host, NULL: of one that needn't. c->login: it has to prove who it is. */
+int tcp_login_begin(struct tcp_conn *c, const char *hostnqn);
+/* AUTH: a command with its data. False: nothing more for now. */
+bool tcp_login_command(struct tcp_conn *c, const struct nvme_sqe *sqe, const uint8_t *data,
+		       uint32_t len);
+bool tcp_login_is_busy(const struct tcp_conn *c);
+void tcp_login_free(struct tcp_conn *c);
+
+/* ---- tcp_req.c ---- */
+
+/* An AER, which has a place of its own. */
+bool tcp_req_is_event(const struct tcp_conn *c, const struct nvme_sqe *sqe);
+/*
+ * NULL: no room now; for an AER: there are as many as there may be. Of what all transports share a
+ * part is left to the others.
+ */
+struct tcp_req *tcp_req_get(struct tcp_conn *c, const struct nvme_sqe *sqe);
+/* Given back with all that it holds; it is no more in target/. */
+void tcp_req_free(struct tcp_req *tr);
 
 /* ---- tcp_connect.c ---- */
 
@@ -355,14 +434,21 @@ void tcp_connect(struct tcp_conn *c, const struct nvme_sqe *sqe, const struct nv
 
 /* ---- tcp_party.c ---- */
 
-/* Of all there is: who asks has some and wants more; this is left, that the last one leaves. */
+/*
+ * Of all there is: who asks has some, with others of the address so many, and wants more; this is
+ * left, that a lone one leaves.
+ */
 struct tcp_quota {
-	uint32_t has, more, left, keep;
+	uint32_t has, addr_has, more, left, keep;
+	bool is_alone;	    /* there is no other host */
+	bool is_addr_alone; /* ... no other address */
 };
 #define TCP_PARTY_KEPT(all) ((all) / 8)
-/* A host of that name may attach; any thread. */
+/* A host of that name may attach, when it has proved that it is; any thread. */
 bool tcp_party_is_allowed(const struct tcp_tr *t, const char *hostnqn);
-bool tcp_party_may(bool is_alone, struct tcp_quota q);
+bool tcp_party_may(struct tcp_quota q); /* pure */
+/* Those that share as one: an address of IPv4, of IPv6 its first half; "?": of neither. Pure. */
+void tcp_party_addr(const struct sockaddr_storage *sa, char addr[TCP_ADDR_BYTES]);
 
 /*
  * Home. Connect: c is of that host, or -EUSERS: it has all that it may have. And the end of that.
@@ -374,7 +460,19 @@ bool tcp_party_may_knock(const struct tcp_tr *t, const char *addr);
 
 /* ---- tcp_share.c ---- */
 
-void tcp_share_init(struct tcp_share *s);
+void tcp_share_init(struct tcp_share *s, struct tcp_part *addr);
+/* It has so much more; less: the number negated. */
+static inline void tcp_share_count(struct tcp_share *s, struct tcp_part d)
+{
+	struct tcp_part *p[] = {&s->has, s->addr};
+
+	for (unsigned i = 0; i < 2; i++) {
+		p[i]->nr_conns += d.nr_conns;
+		p[i]->nr_reqs += d.nr_reqs;
+		p[i]->nr_in += d.nr_in;
+		p[i]->nr_out += d.nr_out;
+	}
+}
 /* c's worker: what it has counts there from now on; NULL: it has nothing and goes. */
 void tcp_share_move(struct tcp_conn *c, struct tcp_share *s);
 bool tcp_share_may_req(const struct tcp_conn *c);
@@ -389,12 +487,20 @@ bool tcp_buf_get_rx(struct tcp_conn *c, struct tcp_buf **bufs, unsigned nr); /* 
 bool tcp_buf_is_full(const struct tcp_conn *c);
 void tcp_buf_wait_rx(struct tcp_req *tr); /* tcp_recv_ask() when there is one */
 void tcp_buf_wait_tx(struct tcp_req *tr); /* mem_iter_more() likewise */
-struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft);
+/*
+ * Of at least `len` bytes. is_soft: for what can't wait; takes of those that are kept, and before
+ * that the connection's own.
+ */
+struct tcp_buf *tcp_buf_get_tx(struct tcp_conn *c, bool is_soft, uint32_t len);
+/* An answer with `len` bytes of PDUs that can't wait has room. */
+bool tcp_buf_has_room(const struct tcp_conn *c, uint32_t len);
 void tcp_buf_unref_tx(struct tcp_conn *c, struct tcp_buf *b);
 
 /* ---- tcp_data.c ---- */
 
 extern const struct tgt_sq_ops tcp_sq_ops;
+/* Bytes around the data of a PDU. */
+uint32_t tcp_data_overhead(const struct tcp_conn *c);
 
 /* ---- tcp_send.c ---- */
 
@@ -404,6 +510,7 @@ int tcp_send_turn(struct tcp_conn *c);
 bool tcp_send_pdu(struct tcp_conn *c, uint32_t len, uint8_t **p);
 /* The same for the handshake and the last word, where nothing waits. */
 bool tcp_send_raw(struct tcp_conn *c, const void *pdu, uint32_t len);
+bool tcp_send_may_seg(const struct tcp_conn *c);
 struct tcp_seg *tcp_send_seg(struct tcp_conn *c, struct tcp_buf *b, uint32_t off, uint32_t len);
 /* The data of a C2HData PDU is all there. */
 void tcp_send_ready(struct tcp_conn *c, struct tcp_seg *s, bool is_last);
@@ -412,6 +519,8 @@ void tcp_send_ready(struct tcp_conn *c, struct tcp_seg *s, bool is_last);
 void tcp_send_held(struct tcp_conn *c, struct tcp_req *tr);
 void tcp_send_disown(struct tcp_conn *c, struct tcp_req *tr);
 void tcp_send_drop(struct tcp_conn *c); /* all of it */
+/* Data of a command without a request, less than its own room. False: likewise. */
+bool tcp_send_data(struct tcp_conn *c, uint16_t cid, const void *data, uint32_t len);
 /* An answer to what is no command yet. False: no room, the connection is closed. */
 bool tcp_send_resp(struct tcp_conn *c, const struct nvme_cqe *cqe);
 

@@ -90,10 +90,16 @@ void tcp_recv_ask(struct tcp_req *tr)
 	tcp_conn_kick(c);
 }
 
-/* The way of the data, and where the SGL says that it lies. */
+/* The way of the data. */
+static uint8_t recv_way(const struct nvme_sqe *sqe)
+{
+	return sqe->opc == NVMF_OPC ? nvmf_type(sqe) & 3 : sqe->opc & 3;
+}
+
+/* ... and where the SGL says that it lies. */
 static uint16_t recv_sgl(struct tcp_req *tr, const struct nvme_sqe *sqe, uint32_t data_bytes)
 {
-	uint8_t way = sqe->opc == NVMF_OPC ? nvmf_type(sqe) & 3 : sqe->opc & 3;
+	uint8_t way = recv_way(sqe);
 
 	tr->dir = way;
 	if (way == TCP_NO_DATA || way == TCP_BOTH)
@@ -116,52 +122,6 @@ static uint16_t recv_sgl(struct tcp_req *tr, const struct nvme_sqe *sqe, uint32_
 	return NVME_ST_OK;
 }
 
-/* NULL: no room now. Of what all transports share a part is left to the others. */
-static struct tcp_req *recv_req(struct tcp_conn *c)
-{
-	struct tcp_worker *w = c->w;
-	struct tgt_req *req;
-	struct tcp_req *tr;
-
-	if (c->nr_reqs >= w->conn_reqs || !tcp_share_may_req(c))
-		return NULL;
-	req = pool_get(&w->tw->reqs);
-	if (!req)
-		return NULL;
-	tr = &w->reqs[w->free_reqs[--w->nr_free_reqs]];
-	*tr = (struct tcp_req){.conn = c, .req = req, .index = tr->index};
-	list_init(&tr->node);
-	list_init(&tr->wait);
-	list_add_tail(&c->reqs, &tr->all);
-	c->nr_reqs++;
-	c->share->nr_reqs++;
-	return tr;
-}
-
-/* Given back with all that it holds; it is no more in target/. */
-void tcp_recv_free(struct tcp_req *tr)
-{
-	struct tcp_conn *c = tr->conn;
-	struct tcp_worker *w = c->w;
-
-	tcp_send_disown(c, tr);
-	list_del(&tr->all);
-	if (list_is_linked(&tr->node))
-		list_del(&tr->node);
-	if (list_is_linked(&tr->wait))
-		list_del(&tr->wait);
-	must(c->rx_req != tr || c->state == TCP_CONN_CLOSING);
-	must(c->nr_reqs > 0);
-	c->nr_reqs--;
-	c->share->nr_reqs--;
-	pool_put(&w->tw->reqs, tr->req);
-	tr->conn = NULL;
-	for (unsigned i = 0; i < TCP_REQ_BUFS; i++)
-		if (tr->in[i])
-			tcp_buf_put_rx(c, tr->in[i]);
-	w->free_reqs[w->nr_free_reqs++] = tr->index;
-}
-
 /*
  * Out of rx at once: a transfer may hold on to where it lies, and rx is for what comes next. It is
  * small.
@@ -175,13 +135,18 @@ static void recv_capsule(struct tcp_req *tr, const uint8_t *data)
 }
 
 /* A command that none was made of. */
-static enum recv_res recv_answer(struct tcp_conn *c, const struct nvme_sqe *sqe, uint16_t st)
+bool tcp_recv_answer(struct tcp_conn *c, uint16_t cid, uint16_t st)
 {
-	struct nvme_cqe cqe = {.cid = sqe->cid, .status = nvme_status_wire(st, 0)};
+	struct nvme_cqe cqe = {.cid = cid, .status = nvme_status_wire(st, 0)};
 
 	c->sqhd = (c->sqhd + 1) % c->size;
 	cqe.sq_head = c->has_flow ? (uint16_t)c->sqhd : 0xffff;
-	return tcp_send_resp(c, &cqe) ? RECV_MORE : RECV_STOP;
+	return tcp_send_resp(c, &cqe);
+}
+
+static enum recv_res recv_answer(struct tcp_conn *c, const struct nvme_sqe *sqe, uint16_t st)
+{
+	return tcp_recv_answer(c, sqe->cid, st) ? RECV_MORE : RECV_STOP;
 }
 
 /*
@@ -197,6 +162,23 @@ static enum recv_res recv_full(struct tcp_conn *c, const struct nvme_sqe *sqe)
 	return recv_answer(c, sqe, NVME_ST_INTERRUPTED);
 }
 
+/*
+ * Data that an admin command gives has to have room when it is there: while others keep all that is
+ * shared, one of them is taken at a time, and the next when the host has read its answer.
+ */
+static bool recv_has_room(struct tcp_conn *c, const struct nvme_sqe *sqe)
+{
+	uint32_t len = min_t(uint32_t, sqe->sgl.len, MEM_CHUNK_BYTES);
+
+	tcp_recv_burst(c); /* those before it have theirs */
+	return tcp_buf_has_room(c, tcp_data_overhead(c) + len);
+}
+
+static bool recv_is_log(const struct tcp_conn *c, const struct nvme_sqe *sqe)
+{
+	return c->sq.qid == 0 && recv_way(sqe) == TCP_TO_HOST;
+}
+
 static enum recv_res recv_command(struct tcp_conn *c, const struct nvme_sqe *sqe,
 				  const uint8_t *data, uint32_t data_bytes)
 {
@@ -208,13 +190,19 @@ static enum recv_res recv_command(struct tcp_conn *c, const struct nvme_sqe *sqe
 			       sizeof(*sqe));
 		return RECV_STOP;
 	}
-	tr = recv_req(c);
-	if (!tr)
+	if (recv_is_log(c, sqe) && !recv_has_room(c, sqe))
 		return recv_full(c, sqe);
+	tr = tcp_req_get(c, sqe);
+	if (!tr)
+		return tcp_req_is_event(c, sqe)
+			       ? recv_answer(c, sqe, NVME_ST_AER_LIMIT | NVME_ST_DNR)
+			       : recv_full(c, sqe);
 	c->sqhd = (c->sqhd + 1) % c->size;
 	c->sq.nr_cmds++;
 	tr->bad = recv_sgl(tr, sqe, data_bytes);
 	tr->req->tr = tr;
+	tr->is_log = recv_is_log(c, sqe);
+	c->nr_logs += tr->is_log;
 	tgt_req_init(tr->req, &c->sq, sqe);
 	if (tr->bad) {
 		tgt_req_fail(tr->req, tr->bad);
@@ -251,6 +239,8 @@ static enum recv_res recv_cmd_pdu(struct tcp_conn *c, const struct nvme_tcp_cmd 
 	}
 	if (c->state == TCP_CONN_LIVE)
 		return recv_command(c, sqe, data, len);
+	if (c->state == TCP_CONN_AUTH)
+		return tcp_login_command(c, sqe, data, len) ? RECV_MORE : RECV_STOP;
 	if (sqe->opc != NVMF_OPC || nvmf_type(sqe) != NVMF_CONNECT || len != sizeof(connect)) {
 		tcp_conn_fatal(c, (struct tcp_pdu_fault){NVME_TCP_FES_SEQUENCE, 0}, cmd,
 			       sizeof(*cmd));

@@ -22,9 +22,15 @@
 #include "base/container.h"
 #include "base/hash.h"
 
+/* Each connection that there may be has some of its own. */
+bool tcp_send_may_seg(const struct tcp_conn *c)
+{
+	return c->nr_segs < TCP_OWN_SEGS || c->w->segs.nr_free > TCP_OWN_SEGS * c->tcp->max_conns;
+}
+
 struct tcp_seg *tcp_send_seg(struct tcp_conn *c, struct tcp_buf *b, uint32_t off, uint32_t len)
 {
-	struct tcp_seg *s = pool_get(&c->w->segs);
+	struct tcp_seg *s = tcp_send_may_seg(c) ? pool_get(&c->w->segs) : NULL;
 
 	if (!s)
 		return NULL;
@@ -118,11 +124,11 @@ void tcp_send_drop(struct tcp_conn *c)
 /* Room of `len` bytes in the open buffer; the stretch before it grows if it may. */
 static bool send_room(struct tcp_conn *c, uint32_t len)
 {
-	if (c->txb && TCP_BUF_ROOM + TCP_BUF_BYTES - c->txb_at >= len)
+	if (c->txb && c->txb->bytes - c->txb_at >= len)
 		return true;
 	if (c->txb)
 		tcp_buf_unref_tx(c, c->txb);
-	c->txb = tcp_buf_get_tx(c, true);
+	c->txb = tcp_buf_get_tx(c, true, len);
 	c->txb_at = 0;
 	return c->txb != NULL;
 }
@@ -198,6 +204,29 @@ bool tcp_send_resp(struct tcp_conn *c, const struct nvme_cqe *cqe)
 	return true;
 }
 
+bool tcp_send_data(struct tcp_conn *c, uint16_t cid, const void *data, uint32_t len)
+{
+	struct nvme_tcp_data h = {.hdr = send_hdr(c, NVME_TCP_C2H_DATA, sizeof(h)), .cid = cid};
+	uint8_t *p;
+
+	h.hdr.flags = c->digests | NVME_TCP_LAST;
+	h.hdr.pdo = (uint8_t)h.hdr.plen;
+	h.hdr.plen = tcp_data_overhead(c) + len;
+	h.len = len;
+	if (!tcp_send_pdu(c, h.hdr.plen, &p)) {
+		tcp_conn_close(c, "no buffer to answer it");
+		return false;
+	}
+	memcpy(p, &h, sizeof(h));
+	if (c->digests & NVME_TCP_HDGST)
+		send_digest(p, sizeof(h));
+	memcpy(p + h.hdr.pdo, data, len);
+	if (c->digests & NVME_TCP_DDGST)
+		send_digest(p + h.hdr.pdo, len);
+	tcp_conn_kick(c);
+	return true;
+}
+
 static bool send_answer(struct tcp_conn *c, struct tcp_req *tr)
 {
 	const struct tgt_req *req = tr->req;
@@ -242,7 +271,7 @@ static int send_fill(struct tcp_conn *c)
 		if (!send_answer(c, tr))
 			return nr;
 		list_del(&tr->node);
-		tcp_recv_free(tr);
+		tcp_req_free(tr);
 		nr++;
 	}
 	return nr;

@@ -11,6 +11,7 @@ to a shell that is the guest's init.
 
 import glob
 import json
+import lzma
 import os
 import re
 import socket
@@ -36,14 +37,24 @@ HOST = '10.0.2.2'  # this machine's loopback, as a guest with a network sees it
 PARAMETERS = {'nvme-core.ko': ' io_timeout=10 admin_timeout=10'}
 
 
-class Kit:
-    """The folder of `fetch`: how to start its programs, and what a guest is made of."""
+def fetch(*args):
+    """The folder that it made."""
+    return subprocess.run([os.path.join(HERE, 'fetch'), *args], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.strip()
 
-    def __init__(self):
-        out = subprocess.run([os.path.join(HERE, 'fetch')], stdout=subprocess.PIPE, text=True,
-                             check=True).stdout
-        self.top = out.strip()
-        self.root = f'{self.top}/root'
+
+def module_read(path):
+    with open(path, 'rb') as f:
+        return lzma.decompress(f.read()) if path.endswith('.xz') else f.read()
+
+
+class Kit:
+    """The folder of `fetch`: how to start its programs, and what a guest is made of. kernel: which,
+    as fetch knows it."""
+
+    def __init__(self, kernel=None):
+        self.root = f'{fetch()}/root'
+        self.top = fetch(*[kernel] if kernel else [])
         self.kernel = glob.glob(f'{self.top}/kernel/boot/vmlinuz-*')[0]
 
     def program(self, path):
@@ -61,16 +72,15 @@ class Kit:
     def modules(self, names):
         """Module files, each behind those that it needs."""
         at = {}
-        for path in glob.glob(f'{self.top}/kernel/lib/modules/*/kernel/**/*.ko', recursive=True):
-            at[os.path.basename(path)[:-3].replace('-', '_')] = path
+        for path in glob.glob(f'{self.top}/kernel/**/modules/*/kernel/**/*.ko*', recursive=True):
+            at[os.path.basename(path).split('.')[0].replace('-', '_')] = path
         order = []
 
         def add(name):
             path = at.get(name.replace('-', '_'))
             if not path or path in order:  # what isn't there is built in
                 return
-            with open(path, 'rb') as f:
-                needs = re.search(rb'\0depends=([^\0]*)\0', f.read()).group(1).decode()
+            needs = re.search(rb'\0depends=([^\0]*)\0', module_read(path)).group(1).decode()
             for need in filter(None, needs.split(',')):
                 add(need)
             order.append(path)
@@ -138,10 +148,10 @@ def make_initramfs(kit, path, programs, tools, modules=()):
         c.copy(name, f'{kit.root}/{name}')
     c.link('usr/sbin/mkfs.ext4', 'mke2fs')
     order = kit.modules([*MODULES, *modules])
-    for module in order:
-        c.copy(f'mods/{os.path.basename(module)}', module)
-    lines = [f'/mods/{os.path.basename(m)}{PARAMETERS.get(os.path.basename(m), "")}\n'
-             for m in order]
+    names = [os.path.basename(module).removesuffix('.xz') for module in order]
+    for name, module in zip(names, order):
+        c.file(f'mods/{name}', module_read(module))
+    lines = [f'/mods/{name}{PARAMETERS.get(name, "")}\n' for name in names]
     c.file('modules', ''.join(lines).encode(), 0o644)
     for program in programs:
         c.copy(f'usr/bin/{os.path.basename(program)}', program)
