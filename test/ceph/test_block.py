@@ -23,8 +23,9 @@ NR_BYTES = block.NR * block.LBA
 
 @pytest.fixture(scope='module')
 def c():
-    # A client that is killed keeps its lock for as long as its watch lasts.
-    with mini_ceph.cluster(settings=('osd_client_watch_timeout = 4',)) as it:
+    # A client that is killed keeps its lock for as long as its watch lasts. It stands still, too.
+    watch = ('osd_client_watch_timeout = 4',)
+    with mini_ceph.cluster(settings=watch + mini_ceph.LONG_LEASES) as it:
         yield it
 
 

@@ -47,7 +47,7 @@ def wait_gone(pids):
 
 @pytest.fixture(scope='module')
 def c():
-    with mini_ceph.cluster() as it:
+    with mini_ceph.cluster(settings=mini_ceph.LONG_LEASES) as it:
         yield it
 
 

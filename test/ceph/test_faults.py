@@ -16,8 +16,7 @@ from nodes import MISS, name, node, until, value
 
 @pytest.fixture(scope='module')
 def c():
-    # Longer than an OSD stands still here: see test_rados.LONG_LEASES.
-    with mini_ceph.cluster(settings=('osd_pool_default_read_lease_ratio = 10',)) as it:
+    with mini_ceph.cluster(settings=mini_ceph.LONG_LEASES) as it:
         yield it
 
 

@@ -218,16 +218,9 @@ def test_write_back(c, pool):
     assert pool.read('bac40002') == b'at the end'
 
 
-# An OSD of Debian 12's Ceph that stands still for longer than its groups' read leases, 3.2 s here,
-# may leave some of them "laggy" for ever: github.com/ceph/ceph-container/issues/1682,
-# tracker.ceph.com/issues/80404. What a group that never answers does to the others is the matter of
-# test_dead_groups.
-LONG_LEASES = ('osd_pool_default_read_lease_ratio = 10',)
-
-
 def test_frozen():
     """A cluster that doesn't answer: misses in time, memory goes on; it comes back by itself."""
-    with mini_ceph.cluster(settings=LONG_LEASES) as c, node(c, rados='timeout=3') as a, \
+    with mini_ceph.cluster(settings=mini_ceph.LONG_LEASES) as c, node(c, rados='timeout=3') as a, \
             node(c, ack='rados', rados='timeout=3') as b:
         pool = c.rados('peal').open_ioctx('kv')
         pool.set_namespace('kv')
