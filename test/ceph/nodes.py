@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 import time
 
 import peer
@@ -16,6 +17,7 @@ import peer
 PEALD = os.environ['PEALD']
 PEAL = os.environ['PEAL_CLI']
 MISS = 1
+WAIT_S = 90
 
 
 class Node(peer.Daemon):
@@ -41,8 +43,14 @@ class Node(peer.Daemon):
         return self.log
 
     def wait_log(self, text):
-        while text not in self.log:
-            self.more_log()
+        """One that never says it is ended, and then its log is the failure."""
+        end = threading.Timer(WAIT_S, self.process.kill)
+        end.start()
+        try:
+            while text not in self.log:
+                self.more_log()
+        finally:
+            end.cancel()
 
     def cli(self, *args, **kw):
         return subprocess.run([PEAL, '-u', self.uri, '-t', str(self.deadline_ms), *args],

@@ -79,6 +79,7 @@ struct ceph_link {
 	_Atomic bool is_stopping;
 	_Atomic bool is_over; /* the thread, or who has waited for it: the second one frees */
 	int told;	      /* the last error that was said; 0: that it is up */
+	int silence;	      /* what is said while nobody answers: why no new handle is */
 	uint64_t look_at_ns, anew_at_ns, anew_ns;
 	uint32_t nr_probes;
 	pthread_t thread, puts_thread;
