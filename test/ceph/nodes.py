@@ -23,11 +23,12 @@ WAIT_S = 90
 class Node(peer.Daemon):
     """A daemon with memory of its own over the pool that others have, too."""
 
-    def __init__(self, c, top, *, rados='', memory='64M', waits=True, **ns):
+    def __init__(self, c, top, *, rados='', memory='64M', waits=True, more='', **ns):
         config = f'{top}/peald.yaml'
         ns = {'name': 'kv', 'tiers': f'dram {memory} | rados pool=kv conf={c.conf} {rados}', **ns}
         with open(config, 'w', encoding='utf-8') as f:
-            f.write('namespaces:\n  - ' + '\n    '.join(f'{k}: {v}' for k, v in ns.items()) + '\n')
+            f.write('namespaces:\n  - ' + '\n    '.join(f'{k}: {v}' for k, v in ns.items()) + '\n' +
+                    more)
         os.makedirs(f'{top}/run', exist_ok=True)
         super().__init__(PEALD, f'{top}/run', '--config', config)
         if waits:

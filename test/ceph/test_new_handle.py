@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters that change what a handle of librados was made with: the user's key, the monitors'
-addresses. Nothing is started again.
+"""Clusters that change what a handle of librados was made with, the user's key, the monitors'
+addresses, and the end of a namespace whose cluster is silent. Nothing is started again.
 
 usage: PEALD=... PEAL_CLI=... python3 -m pytest test_new_handle.py
 """
 
+import contextlib
+import json
+import subprocess
+
 import mini_ceph
-from nodes import MISS, node, until, value
+from nodes import MISS, PEAL, node, until, value
 
 LATES = 5  # in a row that aren't answered: nobody answers
 
@@ -63,3 +67,39 @@ def test_monitor_moved_while_away():
             c.revive_osds('osd.0')
             c.pool('brief')
             until('it has found them', lambda: a.put('0x22', b'here') == 0)
+
+
+def namespaces(a):
+    done = a.cli('rpc', 'ns.list')
+    assert done.returncode == 0, done.stderr
+    return [ns['name'] for ns in json.loads(done.stdout)]
+
+
+@contextlib.contextmanager
+def deleting(a, ns):
+    """It is on its way; who asked for it waits."""
+    with subprocess.Popen([PEAL, '-u', a.uri, 'rpc', 'ns.delete', f'ns={ns}'],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as p:
+        try:
+            until('it is on its way', lambda: ns not in namespaces(a))
+            yield p
+        finally:
+            p.kill()
+
+
+def test_deleted_while_frozen():
+    """Who removes a namespace waits for its cluster, and nobody else does."""
+    other = '  - {name: other, size: 64M}\n'
+    with mini_ceph.cluster() as c:
+        c.freeze()
+        # Its link is connecting, and will be for a minute.
+        with node(c, tiers=tiers(c, timeout=60), waits=False, more=other) as a, \
+                deleting(a, 'kv') as gone:
+            for i in range(10):
+                assert namespaces(a) == ['other']
+                assert a.cli('-n', '2', 'put', f'0x30{i:02x}', '-', input=b'x').returncode == 0
+                assert a.cli('-n', '2', 'get', f'0x30{i:02x}').stdout == b'x'
+            assert gone.poll() is None, gone.stdout.read()
+            c.thaw()
+            assert gone.wait(60) == 0, gone.stdout.read()
+            assert namespaces(a) == ['other']

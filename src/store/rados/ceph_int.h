@@ -83,6 +83,7 @@ struct ceph_link {
 	uint64_t look_at_ns, anew_at_ns, anew_ns;
 	uint32_t nr_probes;
 	pthread_t thread, puts_thread;
+	struct ceph_closing *closing; /* who is told that it is closed */
 	sem_t wake, puts_wake;
 	struct mbox puts;
 	uint8_t *gather; /* of the thread of large values: one in one piece */
@@ -103,6 +104,8 @@ void ceph_link_ended(struct ceph_link *link, int res);
 void ceph_link_late(struct ceph_link *link);
 /* -ENOENT, for what needs no object: the pool has gone? */
 void ceph_link_suspect(struct ceph_link *link);
+/* The last thing that the thread of large values does: the link may be gone behind it. */
+void ceph_link_puts_over(struct ceph_link *link);
 
 /* ---- ceph_conn.c ---- */
 

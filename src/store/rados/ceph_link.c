@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/container.h"
 #include "base/mono.h"
 #include "base/must.h"
 #include "core/thread.h"
@@ -524,19 +525,21 @@ free_link:
 	return err;
 }
 
+static void link_stop(struct ceph_link *link)
+{
+	atomic_store_explicit(&link->is_stopping, true, memory_order_release);
+	sem_post(&link->wake);
+	sem_post(&link->puts_wake);
+}
+
 /*
  * Every call of its thread's has an end, unless the monitors go between their answer and what is
  * asked of them next: then the thread is left behind, with what it has, until librados lets it go.
  */
-void ceph_link_close(struct ceph_link *link)
+static void link_join(struct ceph_link *link)
 {
 	struct timespec ts;
 
-	if (!link)
-		return;
-	atomic_store_explicit(&link->is_stopping, true, memory_order_relaxed);
-	sem_post(&link->wake);
-	ceph_puts_stop(link);
 	clock_gettime(CLOCK_REALTIME, &ts);
 	ts.tv_sec += 2 * link->o.timeout_s + 1;
 	if (!pthread_timedjoin_np(link->thread, NULL, &ts)) {
@@ -546,4 +549,46 @@ void ceph_link_close(struct ceph_link *link)
 	pthread_detach(link->thread);
 	if (atomic_exchange(&link->is_over, true))
 		link_end(link);
+}
+
+void ceph_link_close(struct ceph_link *link)
+{
+	if (!link)
+		return;
+	link_stop(link);
+	ceph_puts_stop(link);
+	link_join(link);
+}
+
+/* On c->home. Its thread has posted this as the last that it does. */
+static void link_closed(struct mbox_msg *m)
+{
+	struct ceph_closing *c = container_of(m, struct ceph_closing, msg);
+
+	pthread_join(c->thread, NULL);
+	sem_destroy(&c->begun);
+	c->closed(c);
+}
+
+void ceph_link_close_from(struct ceph_link *link, struct ceph_closing *c)
+{
+	c->msg.fn = link_closed;
+	c->thread = link->puts_thread;
+	sem_init(&c->begun, 0, 0);
+	link->closing = c;
+	link_stop(link);
+	/* The link may be gone from here on; c is there until this reactor's turn is over. */
+	sem_post(&c->begun);
+}
+
+void ceph_link_puts_over(struct ceph_link *link)
+{
+	struct ceph_closing *c = link->closing;
+
+	if (!c)
+		return;
+	while (sem_wait(&c->begun) && errno == EINTR)
+		;
+	link_join(link);
+	mbox_post(c->home, &c->msg);
 }
