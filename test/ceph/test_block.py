@@ -23,8 +23,10 @@ NR_BYTES = block.NR * block.LBA
 
 @pytest.fixture(scope='module')
 def c():
-    # A client that is killed keeps its lock for as long as its watch lasts.
-    with mini_ceph.cluster(settings=('osd_client_watch_timeout = 4',)) as it:
+    # A client that is killed keeps its lock for as long as its watch lasts. Leases are longer than
+    # an OSD stands still here: see test_rados.LONG_LEASES.
+    with mini_ceph.cluster(settings=('osd_client_watch_timeout = 4',
+                                     'osd_pool_default_read_lease_ratio = 10')) as it:
         yield it
 
 
