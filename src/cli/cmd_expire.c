@@ -214,13 +214,16 @@ static int expire_one(struct expire *e, const char *name)
 	}
 }
 
-/* Its names don't end with a zero. What has a locator lies where we wouldn't look. */
+/*
+ * Its names don't end with a zero, and an empty one may lie nowhere. What has a locator lies where
+ * we wouldn't look.
+ */
 static int expire_item(struct expire *e, const struct ceph_api_item *item)
 {
 	char name[CEPH_NAME_BYTES];
 	struct store_key key;
 
-	if (item->oid_length >= sizeof(name) || item->locator_length ||
+	if (!item->oid_length || item->oid_length >= sizeof(name) || item->locator_length ||
 	    memchr(item->oid, 0, item->oid_length))
 		return 0;
 	memcpy(name, item->oid, item->oid_length);

@@ -114,6 +114,7 @@ struct ns_round {
 	void (*done)(void *arg, uint16_t st);
 	void *arg;
 	struct store_io flush;
+	struct ceph_closing closing;
 };
 
 static struct kv_lease_table *round_leases(struct ns_round *nr, struct reactor *r)
@@ -147,14 +148,35 @@ static void ns_free(struct kv_ns *kn)
 	free(kn);
 }
 
-static void ns_set_destroyed(void *arg, int res)
+static void ns_over(struct ns_round *nr)
 {
-	struct ns_round *nr = arg;
 	void (*done)(void *, uint16_t) = nr->done;
 	void *done_arg = nr->arg;
 
 	ns_free(nr->kn);
 	done(done_arg, NVME_ST_OK);
+}
+
+static void ns_link_closed(struct ceph_closing *c)
+{
+	struct ns_round *nr = container_of(c, struct ns_round, closing);
+
+	nr->kn->link = NULL;
+	ns_over(nr);
+}
+
+/* A cluster that is silent is waited for, and nobody here waits for that. */
+static void ns_set_destroyed(void *arg, int res)
+{
+	struct ns_round *nr = arg;
+
+	if (!nr->kn->link) {
+		ns_over(nr);
+		return;
+	}
+	nr->closing.home = nr->home;
+	nr->closing.closed = ns_link_closed;
+	ceph_link_close_from(nr->kn->link, &nr->closing);
 }
 
 /* What a tier below would keep is there, or can't be. */

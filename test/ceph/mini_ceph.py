@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -267,6 +268,23 @@ class Cluster:
         self.wait_for('OSDs up', lambda: all(
             now[0] and now[1] > before[n][1] for n, now in since().items() if n in names))
 
+    def move_mon(self):
+        """To a port that was free; the conf has it, and who connected before has the old one."""
+        with open(self.conf, encoding='ascii') as f:
+            text = f.read()
+        was = re.search(r'mon_host = \[v2:127.0.0.1:(\d+)\]', text)[1]
+        fsid = re.search(r'fsid = (\S+)', text)[1]
+        port = free_ports()
+        self.kill('mon.a')
+        if self.handle is not None:
+            self.handle.shutdown()
+            self.handle = None
+        self.write('ceph.conf', text.replace(f'127.0.0.1:{was}]', f'127.0.0.1:{port}]'))
+        self.make_map(fsid, port)
+        run(*self.ceph('ceph-mon', '-i', 'a', '-c', self.conf, '--inject-monmap',
+                       f'{self.folder}/monmap'))
+        self.revive('mon.a')
+
     def log_tail(self, name):
         text = ''
         for end in ('out', 'log'):
@@ -370,12 +388,15 @@ class Cluster:
                 texts.append(f.read())
         return self.write('first.keyring', ''.join(texts))
 
+    def make_map(self, fsid, port):
+        run(*self.ceph('monmaptool', '--create', '--clobber', '--fsid', fsid, '--addv', 'a',
+                       f'[v2:127.0.0.1:{port}]', f'{self.folder}/monmap'))
+
     def make_mon(self):
         fsid, port = str(uuid.uuid4()), free_ports()
         self.write_conf(fsid, port)
         keys = self.write_keys()
-        run(*self.ceph('monmaptool', '--create', '--fsid', fsid, '--addv', 'a',
-                       f'[v2:127.0.0.1:{port}]', f'{self.folder}/monmap'))
+        self.make_map(fsid, port)
         os.mkdir(f'{self.folder}/mon.a')
         run(*self.ceph('ceph-mon', '--mkfs', '-i', 'a', '-c', self.conf, '--monmap',
                        f'{self.folder}/monmap', '--keyring', keys))

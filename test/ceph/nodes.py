@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 import time
 
 import peer
@@ -16,16 +17,18 @@ import peer
 PEALD = os.environ['PEALD']
 PEAL = os.environ['PEAL_CLI']
 MISS = 1
+WAIT_S = 90
 
 
 class Node(peer.Daemon):
     """A daemon with memory of its own over the pool that others have, too."""
 
-    def __init__(self, c, top, *, rados='', memory='64M', waits=True, **ns):
+    def __init__(self, c, top, *, rados='', memory='64M', waits=True, more='', **ns):
         config = f'{top}/peald.yaml'
         ns = {'name': 'kv', 'tiers': f'dram {memory} | rados pool=kv conf={c.conf} {rados}', **ns}
         with open(config, 'w', encoding='utf-8') as f:
-            f.write('namespaces:\n  - ' + '\n    '.join(f'{k}: {v}' for k, v in ns.items()) + '\n')
+            f.write('namespaces:\n  - ' + '\n    '.join(f'{k}: {v}' for k, v in ns.items()) + '\n' +
+                    more)
         os.makedirs(f'{top}/run', exist_ok=True)
         super().__init__(PEALD, f'{top}/run', '--config', config)
         if waits:
@@ -41,8 +44,14 @@ class Node(peer.Daemon):
         return self.log
 
     def wait_log(self, text):
-        while text not in self.log:
-            self.more_log()
+        """One that never says it is ended, and then its log is the failure."""
+        end = threading.Timer(WAIT_S, self.process.kill)
+        end.start()
+        try:
+            while text not in self.log:
+                self.more_log()
+        finally:
+            end.cancel()
 
     def cli(self, *args, **kw):
         return subprocess.run([PEAL, '-u', self.uri, '-t', str(self.deadline_ms), *args],

@@ -32,7 +32,11 @@
 #ifndef STORE_RADOS_CEPH_H
 #define STORE_RADOS_CEPH_H
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
+
+#include "core/mbox.h"
 #include "store/store.h"
 
 /* Data and attributes of one operation stay below osd_max_write_size, 90 MiB unless set. */
@@ -66,8 +70,24 @@ struct ceph_link;
  * or home.
  */
 int ceph_link_open(const struct ceph_opts *o, struct ceph_link **link);
-/* Its stores are gone. Waits for its threads, which may be connecting: up to timeout_s. */
+/*
+ * Its stores are gone. Waits for its threads, which may be asking a cluster that is silent: up to
+ * twice timeout_s and a second. No reactor; NULL is no link.
+ */
 void ceph_link_close(struct ceph_link *link);
+/*
+ * The same from a reactor, home, which goes on: a thread of the link's does the waiting, and
+ * closed() runs on home when it is over. Nothing is told any more then.
+ */
+struct ceph_closing {
+	struct reactor *home;
+	void (*closed)(struct ceph_closing *c);
+	/* Ours. */
+	struct mbox_msg msg;
+	pthread_t thread;
+	sem_t begun;
+};
+void ceph_link_close_from(struct ceph_link *link, struct ceph_closing *c);
 /* Does the cluster answer? Any thread. */
 bool ceph_link_is_up(const struct ceph_link *link);
 

@@ -79,9 +79,11 @@ struct ceph_link {
 	_Atomic bool is_stopping;
 	_Atomic bool is_over; /* the thread, or who has waited for it: the second one frees */
 	int told;	      /* the last error that was said; 0: that it is up */
+	int silence;	      /* what is said while nobody answers: why no new handle is */
 	uint64_t look_at_ns, anew_at_ns, anew_ns;
 	uint32_t nr_probes;
 	pthread_t thread, puts_thread;
+	struct ceph_closing *closing; /* who is told that it is closed */
 	sem_t wake, puts_wake;
 	struct mbox puts;
 	uint8_t *gather; /* of the thread of large values: one in one piece */
@@ -102,6 +104,8 @@ void ceph_link_ended(struct ceph_link *link, int res);
 void ceph_link_late(struct ceph_link *link);
 /* -ENOENT, for what needs no object: the pool has gone? */
 void ceph_link_suspect(struct ceph_link *link);
+/* The last thing that the thread of large values does: the link may be gone behind it. */
+void ceph_link_puts_over(struct ceph_link *link);
 
 /* ---- ceph_conn.c ---- */
 

@@ -9,7 +9,9 @@
  *
  * Refused (no rights, or this client is on the cluster's blocklist), it goes on as it is, and tries
  * now and then whether a new connection would be let in: rights and blocklists are a connection's.
- * One that is takes the old one's place when nothing is under way there.
+ * Down, likewise: a handle has the key and the monitors' addresses that it was made with, and is
+ * silent for ever when they aren't the cluster's any more. A new one that is answered takes the old
+ * one's place when nothing is under way there.
  *
  * Only an ioctx leaves it, by an atomic that any thread may read; one that was given out stays
  * for as long as an operation may be under way. Each change is told once.
@@ -21,6 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/container.h"
 #include "base/mono.h"
 #include "base/must.h"
 #include "core/thread.h"
@@ -35,7 +38,7 @@
 #define LINK_RETRY_NS 1000000000ull
 #define LINK_PROBE_NS 500000000ull
 #define LINK_LOOK_NS 5000000000ull /* is it still that pool? */
-#define LINK_ANEW_NS 1000000000ull /* refused: between tries, twice as long each time, */
+#define LINK_ANEW_NS 1000000000ull /* a new handle: between tries, twice as long each time, */
 #define LINK_ANEW_MAX_NS 60000000000ull
 
 static bool link_is_stopping(struct ceph_link *link)
@@ -193,27 +196,32 @@ static int link_begin(struct ceph_link *link)
 	return err ? err : link_pool(link);
 }
 
-/* A pool of that name may be another one by now. */
-static void link_look(struct ceph_link *link)
+/* A pool of that name may be another one by now. -ETIMEDOUT: nobody can say. */
+static int link_look(struct ceph_link *link)
 {
 	rados_ioctx_t io = atomic_load_explicit(&link->io, memory_order_relaxed);
 	bool is_suspect = atomic_exchange_explicit(&link->is_suspect, false, memory_order_relaxed);
 	int64_t id;
+	int err;
 
 	link->look_at_ns = mono_ns() + LINK_LOOK_NS;
 	if ((is_suspect || !ceph_conn_knows(link, link->cluster)) &&
 	    !ceph_conn_has_mon(link->cluster))
-		return; /* nothing is known */
+		return -ETIMEDOUT;
 	if (is_suspect)
 		rados_wait_for_latest_osdmap(link->cluster);
 	id = rados_pool_lookup(link->cluster, link->o.pool);
 	if (io && id == rados_ioctx_get_id(io))
-		return;
+		return 0;
 	if (io && id < 0 && id != -ENOENT)
-		return;
+		return 0;
 	atomic_store_explicit(&link->io, NULL, memory_order_release);
-	link_tell(link, link_pool(link));
+	err = link_pool(link);
+	link_tell(link, err == -ETIMEDOUT ? link->silence : err);
+	return err;
 }
+
+/* ---- a new handle ---------------------------------------------------------------------------- */
 
 /*
  * What is asked for to see whether anybody answers: no key's name, and never there. Another one
@@ -224,6 +232,113 @@ static void link_object(struct ceph_link *link, char name[CEPH_NAME_BYTES])
 {
 	snprintf(name, CEPH_NAME_BYTES, "peal.probe.%u", link->nr_probes++);
 }
+
+static void link_drop(struct ceph_link *link)
+{
+	for (unsigned i = 0; i < link->nr_pools; i++)
+		rados_ioctx_destroy(link->pools[i]);
+	link->nr_pools = 0;
+	if (link->cluster)
+		rados_shutdown(link->cluster);
+	link->cluster = NULL;
+}
+
+/*
+ * In the place of what there was, when nothing is under way there any more. refused: 0, or what the
+ * new one isn't allowed.
+ */
+static int link_replace(struct ceph_link *link, rados_t cl, rados_ioctx_t io, int refused)
+{
+	rados_ioctx_t was = atomic_exchange_explicit(&link->io, NULL, memory_order_acq_rel);
+
+	if (!ceph_scan_quiet(link)) {
+		atomic_store_explicit(&link->io, was, memory_order_release);
+		return -ECANCELED;
+	}
+	link_drop(link);
+	link->cluster = cl;
+	link->pools[link->nr_pools++] = io;
+	link->silence = -ETIMEDOUT;
+	atomic_store_explicit(&link->refused, refused, memory_order_relaxed);
+	atomic_store_explicit(&link->nr_late, 0, memory_order_relaxed);
+	atomic_store_explicit(&link->is_down, false, memory_order_relaxed);
+	atomic_store_explicit(&link->io, io, memory_order_release);
+	return 0;
+}
+
+/*
+ * Would one that connects now, with the conf and the key ring as they are now, be served? Where the
+ * old one is silent one that is answered will do, whatever it may: -EPERM is an answer.
+ */
+static int link_anew(struct ceph_link *link, bool is_silent)
+{
+	char name[CEPH_NAME_BYTES];
+	rados_ioctx_t io;
+	rados_t cl;
+	int err = ceph_conn_open(link, &cl), refused = 0;
+
+	if (err)
+		return err == -EPERM ? -EACCES : err;
+	err = link_is_stopping(link) ? -ECANCELED : ceph_conn_pool(link, cl, &io);
+	if (err)
+		goto shutdown;
+	link_object(link, name);
+	err = link_is_stopping(link) ? -ECANCELED : ceph_conn_may(io, name);
+	if (is_silent && (err == -EPERM || err == -EACCES)) {
+		refused = -EPERM;
+		err = 0;
+	}
+	if (!err)
+		err = link_replace(link, cl, io, refused);
+	if (!err)
+		return 0;
+	rados_ioctx_destroy(io);
+shutdown:
+	rados_shutdown(cl);
+	return err;
+}
+
+/*
+ * The same, if it is time. -EAGAIN: it isn't. Twice as long until the next one, also behind one
+ * that was let in: what it was asked may not be what it is needed for.
+ */
+static int link_try(struct ceph_link *link, bool is_silent)
+{
+	uint64_t now = mono_ns();
+	int err;
+
+	if (now < link->anew_at_ns)
+		return -EAGAIN;
+	if (now - link->anew_at_ns > LINK_ANEW_MAX_NS)
+		link->anew_ns = LINK_ANEW_NS;
+	else
+		link->anew_ns = min_t(uint64_t, 2 * link->anew_ns, LINK_ANEW_MAX_NS);
+	err = link_anew(link, is_silent);
+	if (!err)
+		link_tell(link, 0);
+	link->anew_at_ns = mono_ns() + link->anew_ns;
+	return err;
+}
+
+static void link_refused(struct ceph_link *link)
+{
+	link_tell(link, atomic_load_explicit(&link->refused, memory_order_relaxed));
+	link_try(link, false);
+}
+
+/* Nobody answers the handle that we have. True: a new one is answered, and is in its place. */
+static bool link_silent(struct ceph_link *link)
+{
+	int err = link_is_stopping(link) ? -ECANCELED : link_try(link, true);
+
+	if (err && err != -EAGAIN && err != -ECANCELED) {
+		link->silence = err;
+		link_tell(link, err);
+	}
+	return !err;
+}
+
+/* ---- down ------------------------------------------------------------------------------------ */
 
 /*
  * Does it answer again? Any object does, present or not, where the map says that it is now; if
@@ -248,87 +363,15 @@ static int link_probe(struct ceph_link *link)
 /* True: operations may begin again. */
 static bool link_is_back(struct ceph_link *link)
 {
-	link_tell(link, -ETIMEDOUT);
+	link_tell(link, link->silence);
 	if (link_probe(link))
-		return false;
+		return link_silent(link);
+	link->silence = -ETIMEDOUT;
 	atomic_store_explicit(&link->nr_late, 0, memory_order_relaxed);
 	atomic_store_explicit(&link->is_down, false, memory_order_relaxed);
 	if (atomic_load_explicit(&link->io, memory_order_relaxed))
 		link_tell(link, 0);
 	return true;
-}
-
-/* ---- refused --------------------------------------------------------------------------------- */
-
-static void link_drop(struct ceph_link *link)
-{
-	for (unsigned i = 0; i < link->nr_pools; i++)
-		rados_ioctx_destroy(link->pools[i]);
-	link->nr_pools = 0;
-	if (link->cluster)
-		rados_shutdown(link->cluster);
-	link->cluster = NULL;
-}
-
-/* In the place of what there was, when nothing is under way there any more. */
-static int link_replace(struct ceph_link *link, rados_t cl, rados_ioctx_t io)
-{
-	rados_ioctx_t was = atomic_exchange_explicit(&link->io, NULL, memory_order_acq_rel);
-
-	if (!ceph_scan_quiet(link)) {
-		atomic_store_explicit(&link->io, was, memory_order_release);
-		return -ECANCELED;
-	}
-	link_drop(link);
-	link->cluster = cl;
-	link->pools[link->nr_pools++] = io;
-	atomic_store_explicit(&link->refused, 0, memory_order_relaxed);
-	atomic_store_explicit(&link->nr_late, 0, memory_order_relaxed);
-	atomic_store_explicit(&link->is_down, false, memory_order_relaxed);
-	atomic_store_explicit(&link->io, io, memory_order_release);
-	return 0;
-}
-
-/* Would one that connects now be served? */
-static int link_anew(struct ceph_link *link)
-{
-	char name[CEPH_NAME_BYTES];
-	rados_ioctx_t io;
-	rados_t cl;
-	int err = ceph_conn_open(link, &cl);
-
-	if (err)
-		return err;
-	err = ceph_conn_pool(link, cl, &io);
-	if (err)
-		goto shutdown;
-	link_object(link, name);
-	err = link_is_stopping(link) ? -ECANCELED : ceph_conn_may(io, name);
-	if (!err)
-		err = link_replace(link, cl, io);
-	if (!err)
-		return 0;
-	rados_ioctx_destroy(io);
-shutdown:
-	rados_shutdown(cl);
-	return err;
-}
-
-static void link_refused(struct ceph_link *link)
-{
-	uint64_t now = mono_ns();
-
-	link_tell(link, atomic_load_explicit(&link->refused, memory_order_relaxed));
-	if (now < link->anew_at_ns)
-		return;
-	/* Also behind one that was let in: what it was asked may not be what it is needed for. */
-	if (now - link->anew_at_ns > LINK_ANEW_MAX_NS)
-		link->anew_ns = LINK_ANEW_NS;
-	else
-		link->anew_ns = min_t(uint64_t, 2 * link->anew_ns, LINK_ANEW_MAX_NS);
-	if (!link_anew(link))
-		link_tell(link, 0);
-	link->anew_at_ns = mono_ns() + link->anew_ns;
 }
 
 /* ---- its thread ------------------------------------------------------------------------------ */
@@ -365,8 +408,10 @@ static uint64_t link_turn(struct ceph_link *link)
 	if (link_is_stopping(link))
 		return 0;
 	if (mono_ns() >= link->look_at_ns || !ceph_link_is_up(link) ||
-	    atomic_load_explicit(&link->is_suspect, memory_order_relaxed))
-		link_look(link);
+	    atomic_load_explicit(&link->is_suspect, memory_order_relaxed)) {
+		if (link_look(link) == -ETIMEDOUT && !ceph_link_is_up(link))
+			link_silent(link);
+	}
 	ceph_scan_turn(link);
 	return link_rest(link);
 }
@@ -455,6 +500,8 @@ int ceph_link_open(const struct ceph_opts *o, struct ceph_link **out)
 	sem_init(&link->puts_wake, 0, 0);
 	mbox_init(&link->puts);
 	link->told = 1; /* nothing */
+	link->silence = -ETIMEDOUT;
+	link->anew_ns = LINK_ANEW_NS;
 	err = link_opts(link, o);
 	if (!err)
 		err = ceph_scan_init(link);
@@ -478,19 +525,21 @@ free_link:
 	return err;
 }
 
+static void link_stop(struct ceph_link *link)
+{
+	atomic_store_explicit(&link->is_stopping, true, memory_order_release);
+	sem_post(&link->wake);
+	sem_post(&link->puts_wake);
+}
+
 /*
  * Every call of its thread's has an end, unless the monitors go between their answer and what is
  * asked of them next: then the thread is left behind, with what it has, until librados lets it go.
  */
-void ceph_link_close(struct ceph_link *link)
+static void link_join(struct ceph_link *link)
 {
 	struct timespec ts;
 
-	if (!link)
-		return;
-	atomic_store_explicit(&link->is_stopping, true, memory_order_relaxed);
-	sem_post(&link->wake);
-	ceph_puts_stop(link);
 	clock_gettime(CLOCK_REALTIME, &ts);
 	ts.tv_sec += 2 * link->o.timeout_s + 1;
 	if (!pthread_timedjoin_np(link->thread, NULL, &ts)) {
@@ -500,4 +549,46 @@ void ceph_link_close(struct ceph_link *link)
 	pthread_detach(link->thread);
 	if (atomic_exchange(&link->is_over, true))
 		link_end(link);
+}
+
+void ceph_link_close(struct ceph_link *link)
+{
+	if (!link)
+		return;
+	link_stop(link);
+	ceph_puts_stop(link);
+	link_join(link);
+}
+
+/* On c->home. Its thread has posted this as the last that it does. */
+static void link_closed(struct mbox_msg *m)
+{
+	struct ceph_closing *c = container_of(m, struct ceph_closing, msg);
+
+	pthread_join(c->thread, NULL);
+	sem_destroy(&c->begun);
+	c->closed(c);
+}
+
+void ceph_link_close_from(struct ceph_link *link, struct ceph_closing *c)
+{
+	c->msg.fn = link_closed;
+	c->thread = link->puts_thread;
+	sem_init(&c->begun, 0, 0);
+	link->closing = c;
+	link_stop(link);
+	/* The link may be gone from here on; c is there until this reactor's turn is over. */
+	sem_post(&c->begun);
+}
+
+void ceph_link_puts_over(struct ceph_link *link)
+{
+	struct ceph_closing *c = link->closing;
+
+	if (!c)
+		return;
+	while (sem_wait(&c->begun) && errno == EINTR)
+		;
+	link_join(link);
+	mbox_post(c->home, &c->msg);
 }

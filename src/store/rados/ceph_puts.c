@@ -4,7 +4,7 @@
  * are 65 ms of a processor, checked on the way some 10 more, which no reactor has. So values of
  * more than a chunk are checked, gathered where they lie in pieces, and handed over here, one after
  * the other; how they end goes to their owners like all completions. What waits here is bounded by
- * who sends it.
+ * who sends it. When all stores are gone it is who waits for the link's other thread.
  * tidy: no-test: test/ceph has it, with a real cluster
  */
 #include <errno.h>
@@ -23,10 +23,13 @@ static void *puts_run(void *arg)
 		while ((m = mbox_take(&link->puts)))
 			ceph_write_run(container_of(m, struct ceph_write, msg), link->gather);
 		if (atomic_load_explicit(&link->is_stopping, memory_order_acquire))
-			return NULL;
+			break;
 		while (sem_wait(&link->puts_wake) && errno == EINTR)
 			;
 	}
+	munmap(link->gather, link->gather_bytes);
+	ceph_link_puts_over(link);
+	return NULL;
 }
 
 int ceph_puts_start(struct ceph_link *link)
@@ -49,7 +52,6 @@ void ceph_puts_stop(struct ceph_link *link)
 	atomic_store_explicit(&link->is_stopping, true, memory_order_release);
 	sem_post(&link->puts_wake);
 	pthread_join(link->puts_thread, NULL);
-	munmap(link->gather, link->gather_bytes);
 }
 
 void ceph_puts_push(struct ceph_link *link, struct ceph_write *w)
