@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import select
 import struct
 import tempfile
 import threading
@@ -484,6 +485,50 @@ def test_gone(tgt, step):
             login.negotiate()
         elif step:
             h.admin.submit(login.sqe(5, 72), bytes(72), True)
+        h.close()
+    use(tgt)
+
+
+def test_down(tgt):
+    """The association ends in the turn in which its I/O queues have proved whose they are."""
+    for i in range(150):
+        h = connect(tgt)
+        Login(h.admin, h, tgt.known[ONE], groups=(0,)).run()
+        h.enable()
+        queues = []
+        for _ in range(4):
+            q = h.queue()
+            login = Login(q, h, tgt.known[ONE], groups=(0,))
+            login.negotiate()
+            login.reply()
+            queues.append((q, q.pdu(t.CMD, bytes(login.sqe(6, 4096)))))
+        if i % 2:
+            h.admin.s.close()
+        else:
+            down = t.sqe(0x7f, h.admin.take_cid(), 0, {11: 0x14, 12: 0})  # Property Set: CC 0
+            h.admin.s.send(h.admin.pdu(t.CMD, bytes(down)))
+        for q, pdu in queues:
+            q.s.send(pdu)
+        h.close()
+    use(tgt)
+
+
+def test_flood(tgt):
+    """What costs us 0.1 s costs nothing and needs no secret: others get in all the same."""
+    hosts = []
+    for _ in range(48):
+        h = connect(tgt, source='127.0.0.1')
+        login = Login(h.admin, h, None, groups=(5,))
+        login.negotiate()
+        hl = login.challenge()[1]
+        msg = struct.pack('<BBHHBBBBHI', 1, 2, 0, login.tid, hl, 0, 0, 0, 1024, 0) + bytes(2 * hl)
+        hosts.append((h, login, msg + (2).to_bytes(1024, 'big')))
+    for h, login, msg in hosts:
+        h.admin.submit(login.sqe(5, len(msg)), msg, True)
+    use(tgt, OTHER, login={'groups': (0,)}, source='127.0.0.2')
+    # It came last, and waited for as many of them as it has messages, at most.
+    assert len(select.select([h.admin.s for h, _, _ in hosts], [], [], 0)[0]) < 24
+    for h, _, _ in hosts:
         h.close()
     use(tgt)
 

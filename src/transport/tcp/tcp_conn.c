@@ -132,6 +132,8 @@ void tcp_conn_close(struct tcp_conn *c, const char *why)
 	c->state = TCP_CONN_CLOSING;
 	shutdown(c->fd, SHUT_RDWR); /* ends the polls that are under way */
 	timeout_cancel(&c->late);
+	if (was_auth)
+		tcp_login_drop(c);
 	if (was_live) {
 		tgt_sq_deleted(&c->sq);
 		c->flow.is_stopped = true;
@@ -260,10 +262,13 @@ static void conn_leave(struct tcp_conn *c, struct tcp_worker *to)
 	reactor_send(r, to->tw->reactor, &c->move);
 }
 
-/* What the home has said to the host so far goes first; a poll that is under way ends by itself. */
+/*
+ * What the home has said to the host so far goes first; a poll that is under way ends by itself.
+ * Mail that is on its way to it was sent to where it is now: close, abort.
+ */
 static bool conn_may_leave(const struct tcp_conn *c)
 {
-	return list_is_empty(&c->tx) && !c->is_polling_in && !c->is_polling_out;
+	return list_is_empty(&c->tx) && !c->is_polling_in && !c->is_polling_out && !c->nr_mail;
 }
 
 /* ---- turns ---- */

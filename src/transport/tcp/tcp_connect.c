@@ -81,6 +81,8 @@ static uint16_t connect_full(const struct connect *cn, int err)
 		      err == -EUSERS ? "this host has all that it may have"
 				     : strerrorname_np(-err));
 	cn->c->tcp->refused.nr_told++;
+	if (err == -EACCES)
+		return NVMF_ST_HOST | NVME_ST_DNR;
 	return err == -ENOSPC || err == -EUSERS ? NVMF_ST_BUSY : NVME_ST_INTERNAL;
 }
 
@@ -130,7 +132,7 @@ static uint16_t connect_io(struct connect *cn)
 	uint16_t st;
 	int err;
 
-	if (!tc || tc->is_dropped || tc->is_disabling)
+	if (!tc || tc->is_dropped || tc->is_disabling || tc->is_discovery)
 		return connect_bad(cn, offsetof(struct nvmf_connect, cntlid), true);
 	if (strcmp(cn->data->subnqn, tgt_subsys_nqn(t->ss)) != 0)
 		return connect_bad(cn, offsetof(struct nvmf_connect, subnqn), true);

@@ -104,6 +104,7 @@ struct tcp_party {
 	struct tcp_addr *addr;
 	char hostnqn[NVMF_NQN_BYTES];
 	unsigned nr_conns, nr_ctrls;
+	uint64_t login_turn;   /* the last that one of its had, of tcp->logins: under its lock */
 	struct tcp_share of[]; /* by worker */
 };
 
@@ -322,6 +323,7 @@ struct tcp_logins {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct list jobs; /* of tcp_login */
+	uint64_t turn;
 	bool is_started, is_over;
 };
 
@@ -408,12 +410,17 @@ bool tcp_recv_answer(struct tcp_conn *c, uint16_t cid, uint16_t st);
 
 int tcp_login_start(struct tcp_tr *t);
 void tcp_login_stop(struct tcp_tr *t); /* when there are no more connections */
-/* A Connect of that host, NULL: of one that needn't. c->login: it has to prove who it is. */
+/*
+ * A Connect of that host, NULL: of one that needn't. c->login: it has to prove who it is. -EACCES:
+ * nobody knows how it could.
+ */
 int tcp_login_begin(struct tcp_conn *c, const char *hostnqn);
 /* AUTH: a command with its data. False: nothing more for now. */
 bool tcp_login_command(struct tcp_conn *c, const struct nvme_sqe *sqe, const uint8_t *data,
 		       uint32_t len);
 bool tcp_login_is_busy(const struct tcp_conn *c);
+/* It is closing: what waits for the thread doesn't any more. */
+void tcp_login_drop(struct tcp_conn *c);
 void tcp_login_free(struct tcp_conn *c);
 
 /* ---- tcp_req.c ---- */

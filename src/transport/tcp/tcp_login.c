@@ -7,7 +7,9 @@
  *
  *   home: Send -> login_queue() --list--> thread: tcp_auth_take() --mailbox--> home: login_back()
  *
- * Meanwhile nothing more is taken of that connection, and it isn't freed (nr_mail).
+ * Meanwhile nothing more is taken of that connection, and it isn't freed (nr_mail). The host picks
+ * the group, up to 0.1 s of arithmetic, and needs no secret for that: hosts take turns, by party,
+ * and what a connection has asked for ends with it.
  */
 /* tidy: no-test: test/peer/tcp_auth.py */
 #include "transport/tcp/tcp_int.h"
@@ -26,8 +28,9 @@ struct tcp_login {
 	struct list node; /* of the thread's list */
 	struct mbox_msg back;
 	struct tcp_conn *conn;
-	bool is_busy; /* the thread has it */
-	uint16_t cid; /* of the Send */
+	bool is_busy;	/* the thread has it, or will: */
+	bool is_queued; /* then it waits in the list; under its lock */
+	uint16_t cid;	/* of the Send */
 	uint32_t len;
 	struct tcp_auth auth;
 	uint8_t msg[TCP_AUTH_IN_MAX];
@@ -38,14 +41,19 @@ struct tcp_login {
 static struct tcp_login *thread_next(struct tcp_logins *ls)
 {
 	auto_unlock pthread_mutex_t *m = cleanup_lock(&ls->lock);
-	struct tcp_login *l;
+	struct tcp_login *l, *i;
 
 	while (list_is_empty(&ls->jobs) && !ls->is_over)
 		pthread_cond_wait(&ls->more, m);
 	if (list_is_empty(&ls->jobs))
 		return NULL;
 	l = list_first_entry(&ls->jobs, struct tcp_login, node);
+	list_for_each_entry(i, &ls->jobs, node)
+		if (i->conn->party->login_turn < l->conn->party->login_turn)
+			l = i;
+	l->conn->party->login_turn = ++ls->turn;
 	list_del(&l->node);
+	l->is_queued = false;
 	return l;
 }
 
@@ -167,10 +175,28 @@ static void login_queue(struct tcp_conn *c)
 	struct tcp_logins *ls = &c->tcp->logins;
 	auto_unlock pthread_mutex_t *m = cleanup_lock(&ls->lock);
 
-	c->login->is_busy = true;
+	c->login->is_busy = c->login->is_queued = true;
 	c->nr_mail++;
 	list_add_tail(&ls->jobs, &c->login->node);
 	pthread_cond_signal(&ls->more);
+}
+
+void tcp_login_drop(struct tcp_conn *c)
+{
+	struct tcp_logins *ls = &c->tcp->logins;
+	bool was_queued;
+
+	if (!tcp_login_is_busy(c))
+		return;
+	pthread_mutex_lock(&ls->lock);
+	was_queued = c->login->is_queued;
+	if (was_queued)
+		list_del(&c->login->node);
+	pthread_mutex_unlock(&ls->lock);
+	if (!was_queued)
+		return;
+	c->login->is_busy = c->login->is_queued = false;
+	c->nr_mail--; /* it isn't free: who closes it has it */
 }
 
 /* ---- commands ---- */
@@ -237,7 +263,7 @@ int tcp_login_begin(struct tcp_conn *c, const char *hostnqn)
 
 	tcp_login_free(c); /* of a Connect that didn't come through */
 	if (!h)
-		return 0;
+		return s && hostnqn ? -EACCES : 0;
 	c->login = calloc(1, sizeof(*c->login));
 	if (!c->login)
 		return -ENOMEM;
