@@ -318,6 +318,15 @@ class Cluster:
         r.connect()
         return r
 
+    def is_let_in(self):
+        """A monitor that is just made answers before it has its keys: it refuses everybody."""
+        import rados
+        try:
+            self.handle = self.rados()
+        except rados.PermissionDeniedError:
+            return False
+        return True
+
     def command(self, prefix, **args):
         """What a monitor answers; parsed where it is JSON."""
         if self.handle is None:
@@ -402,6 +411,7 @@ class Cluster:
                        f'{self.folder}/monmap', '--keyring', keys))
         os.unlink(keys)
         self.launch('mon.a')
+        self.wait_for('the monitor has its keys', self.is_let_in)
 
     def make_osds(self):
         makers = {}
