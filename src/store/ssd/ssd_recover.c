@@ -78,7 +78,7 @@ static void head_make(const struct ssd *s, uint32_t seg, uint8_t *block)
 
 /*
  * Twice the same: all that the segment holds hangs on it, whether it comes or whether it goes. What
- * couldn't be read says nothing, as often as it is tried.
+ * couldn't be read says nothing, as often as it is tried, and takes nothing from what was read.
  */
 static bool head_is_sure(struct ssd_recover_slot *sl, int res)
 {
@@ -87,11 +87,14 @@ static bool head_is_sure(struct ssd_recover_slot *sl, int res)
 	uint8_t kind_was = sl->kind;
 	enum ssd_seg_kind kind;
 
+	sl->nr_tries++;
+	if (res != (int)SSD_BLOCK)
+		return false;
 	sl->kind = 0;
-	if (res == (int)SSD_BLOCK && !ssd_format_seg_check(sl->mem, s->super.uuid, &kind, &b))
+	if (!ssd_format_seg_check(sl->mem, s->super.uuid, &kind, &b))
 		sl->kind = (uint8_t)kind;
 	sl->bind = b;
-	return sl->nr_tries++ && res == (int)SSD_BLOCK && sl->kind == kind_was &&
+	return sl->nr_read++ && sl->kind == kind_was &&
 	       (!sl->kind || (b.epoch == was.epoch && b.salt == was.salt));
 }
 
@@ -128,7 +131,7 @@ static bool head_start(struct ssd_recover_slot *sl)
 {
 	if (sl->r->s->segs[sl->seg].state == SSD_DEAD)
 		return false;
-	sl->nr_tries = 0;
+	sl->nr_tries = sl->nr_read = sl->kind = 0;
 	slot_read(sl, head_came);
 	return true;
 }

@@ -68,9 +68,9 @@ struct ssd_recover_slot {
 	struct ssd_unit unit;
 	uint8_t *mem;
 	uint32_t seg;
-	uint8_t nr_tries;
+	uint8_t nr_tries, nr_read;
 	bool is_busy;
-	/* What the head said when it was read before; 0: nothing that is one. */
+	/* What the head said when it was read last; 0: nothing that is one. */
 	uint8_t kind;
 	struct ssd_bind bind;
 };

@@ -3,7 +3,7 @@
  * One segment of a recovery, a bounded piece of work at a time and one request under way:
  *
  *     TAIL -> [BLOCKS] -> CHECK -> LINES            its footer is whole: into the index
- *       ^-------- CLOSE <---/                       it doesn't name all that is there
+ *       ^-- CLOSE <- FOOT <-/                       it may not name all that is there
  *       \-> WINDOW <-> RECORDS -> FOOT -> CLOSE     there is none: what is found becomes one,
  *                                    \-> TAIL       which is read like any other
  *       \-> COPIES -> BLOCKS -> CHECK -> PLACE      it was being written again when a life ended
@@ -362,7 +362,7 @@ static int seg_block_check(const struct ssd_recover *r, uint32_t i)
 	return n;
 }
 
-/* Does it leave out a record that is there, or may be: one whose write failed, or one that went? */
+/* Does it leave out a record that may be there: one whose write failed? */
 static bool seg_has_unnamed(const struct ssd_recover *r)
 {
 	for (uint32_t i = 0; i < r->nr_lines; i++)
@@ -376,15 +376,18 @@ void ssd_recover_seg_whole(struct ssd_recover *r)
 	struct ssd_seg *g = &r->s->segs[r->seg];
 
 	g->nr_blocks = r->nr_blocks;
-	/* Else who goes through it, should the footer be damaged one day, finds that. */
-	if (r->why == SSD_RECOVER_READ && !g->is_closed && seg_has_unnamed(r)) {
-		ssd_recover_seg_head(r, SSD_AT_CLOSE, SSD_SEG_CLOSED);
-		return;
-	}
 	if (r->why == SSD_RECOVER_READ && r->lines->how == SSD_FOOT_UNTOLD)
 		g->is_scanned = g->is_closed;
 	else if (r->why == SSD_RECOVER_READ)
 		g->is_scanned = r->lines->how == SSD_FOOT_SCANNED;
+	/*
+	 * Else who goes through it, should the footer be damaged one day, finds that. It is written
+	 * again first: what was read may be what a failed sync left in a cache.
+	 */
+	if (r->why == SSD_RECOVER_READ && !g->is_closed && (g->is_scanned || seg_has_unnamed(r))) {
+		seg_close(r);
+		return;
+	}
 	r->line_at = 0;
 	r->at = SSD_AT_LINES;
 }

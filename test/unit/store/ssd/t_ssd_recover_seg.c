@@ -239,6 +239,33 @@ static void failed_put_unnamed(void **state)
 	assert_true(nr_landed > 0);
 }
 
+/* The footer that leaves it out isn't durable: a sync has failed. It mustn't be all that counts. */
+static void failed_put_no_sync(void **state)
+{
+	for (uint32_t n = 1; n <= 4; n++) {
+		struct ssd_world *sw = ssd_world_create(8 << 20, 128 << 10);
+		struct fake_disk *d = ssd_world_disk(sw);
+
+		sw->o.is_durable = true;
+		ssd_world_again(sw);
+		for (uint32_t i = 0; i < NR_KEYS; i++)
+			assert_int_equal(world_put(&sw->w, i, 1, LEN), 0);
+		d->nth_kind = FAKE_WRITE_EIO;
+		d->nth_left = 1;
+		assert_true(world_put(&sw->w, NR_KEYS, 1, LEN) < 0);
+		d->nth_kind = FAKE_SYNC_EIO;
+		d->nth_left = n;
+		ssd_world_end(sw);
+		d->nth_left = 0;
+		fake_disk_revive(d);
+		assert_int_equal(ssd_world_begin(sw), 0);
+		assert_int_equal(nr_there(sw), NR_KEYS);
+		ssd_world_crash(sw, FAKE_CRASH_LOSE);
+		assert_int_equal(nr_there(sw), NR_KEYS);
+		ssd_world_destroy(sw);
+	}
+}
+
 /*
  * Of a footer of two blocks, both damaged, there is a copy of one: not enough, so its tombstones
  * become a new one. That is no patched footer: it isn't written in place once more, where a crash
@@ -282,9 +309,10 @@ static void half_a_copy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads_hard_to_read),	 cmocka_unit_test(failed_put_unnamed),
-		cmocka_unit_test(half_a_copy),		 cmocka_unit_test(footer_again_torn),
-		cmocka_unit_test(closed_footer_damaged), cmocka_unit_test(closed_footer_nth),
+		cmocka_unit_test(heads_hard_to_read), cmocka_unit_test(failed_put_unnamed),
+		cmocka_unit_test(failed_put_no_sync), cmocka_unit_test(half_a_copy),
+		cmocka_unit_test(footer_again_torn),  cmocka_unit_test(closed_footer_damaged),
+		cmocka_unit_test(closed_footer_nth),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
