@@ -53,7 +53,10 @@ def same_twice(engine, daemon, ranks=1, **how):
 
 @contextlib.contextmanager
 def engine_of(folder, daemon, **how):
-    e = rig.Engine(folder, daemon.uri, num_gpu_blocks_override=how.pop('blocks', 33), **how)
+    # Ranks that wait for each other spin: on two cores the daemon may be late by seconds, and what
+    # a deadline does isn't asked here.
+    e = rig.Engine(folder, daemon.uri, {'timeout_s': 30},
+                   num_gpu_blocks_override=how.pop('blocks', 33), **how)
     try:
         yield e
     finally:
