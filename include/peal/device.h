@@ -16,7 +16,7 @@
  * A wave, by all lanes of a group, each with a copy of the struct of its own, which stays equal in
  * all of them (one of them is kept for the next time):
  *
- *   peal_wave_begin(q, nr)
+ *   peal_wave_begin(q, nr)                 0: a wave that was late is to be reaped first
  *   for (i = lane.id; i < nr; i += lane.nr)
  *       peal_sqe_...(&s, ...); peal_wave_put(q, i, &s, res);
  *   peal_wave_ring(q, &lane)               one doorbell for all of them

@@ -257,7 +257,7 @@ PEAL_FN void peal_sqe_prp_list(struct peal_sqe *s, uint64_t addr, uint32_t bytes
 	uint32_t at = 0;
 
 	peal_sqe_prp(s, addr, bytes);
-	if (left <= 1)
+	if (!bytes || left <= 1)
 		return;
 	s->dptr[1] = list_addr;
 	for (; left; left--, page += 4096) {

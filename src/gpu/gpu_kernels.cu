@@ -159,6 +159,9 @@ static __device__ void note(const struct peal_gpu_side *s, const struct gpu_job 
 	const struct peal_wire_lease *l =
 		(const struct peal_wire_lease *)(s->land + (uint64_t)i * j->stride);
 
+	/* A lease that had run out before it was let go: what was copied may be anything. */
+	if (j->op == GPU_JOB_RELEASE && reqs[i].status == PEAL_ST_OK && res->status != PEAL_ST_OK)
+		reqs[i].status = PEAL_ST_INTERRUPTED;
 	if (j->op == GPU_JOB_RELEASE || !is_wanted(j, &reqs[i]))
 		return;
 	reqs[i].value_bytes = res->dw0;
